@@ -1,0 +1,1 @@
+"""Platforms: each adapter knows its platform and the shared event types, nothing else."""

@@ -1,0 +1,1 @@
+"""Numbered migrations of the SQLite schema and their runner."""
