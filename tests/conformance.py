@@ -1,0 +1,32 @@
+"""Answer conformance vectors: `tests/conformance.py KIND < in.jsonl > out.jsonl`.
+
+Each input line is one row of a vector file without its expected part; each output line is our answer in the shape
+of that part. Run it with the project's interpreter, from anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from conformance_kinds import KINDS, answerer
+
+
+def main(arguments: list[str]) -> int:
+    """Answer every row on standard input."""
+    if len(arguments) != 1 or arguments[0] not in KINDS:
+        print(f"usage: conformance.py KIND < in.jsonl; KIND is one of {', '.join(KINDS)}", file=sys.stderr)
+        return 2
+    answer = answerer(arguments[0])
+    for line in sys.stdin.buffer:
+        if line.strip():
+            row = json.loads(line)
+            print(json.dumps(answer(row), ensure_ascii=True))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
