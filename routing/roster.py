@@ -13,14 +13,14 @@ class Roster:
     """The agents that exist.
 
     Attributes:
-        agents: Canonical agent ids in config order. Without any, a binding may name whom it likes and unmatched
-            messages are refused; the config loader supplies `main`, so that this is only seen in tests.
+        agents: Canonical agent ids in config order. None (no agents section) or an empty tuple lets a binding name
+            any agent; unmatched messages then go to `main` or to nobody. The config loader supplies `main`.
         marked: Agents with `default: true`.
         is_explicit: `ownership: "explicit"` switches the markers off.
         system_agent: `agents.defaults.systemAgent.agentId`.
     """
 
-    agents: tuple[str, ...] = (normalize.DEFAULT_AGENT,)
+    agents: tuple[str, ...] | None = (normalize.DEFAULT_AGENT,)
     marked: tuple[str, ...] = ()
     is_explicit: bool = False
     system_agent: str | None = None
@@ -31,13 +31,14 @@ class Roster:
 
     def default_agent(self) -> str | None:
         """Return the agent that answers what no binding matches, or None when nobody may."""
-        if len(self.agents) == 1:
-            return self.agents[0]
+        agents = (normalize.DEFAULT_AGENT,) if self.agents is None else self.agents
+        if len(agents) == 1:
+            return agents[0]
         if not self.is_explicit:
             return self.marked[0] if len(self.marked) == 1 else None
         if self.system_agent is not None:
             system = normalize.agent_id(self.system_agent)
-            return system if system in self.agents else None
+            return system if system in agents else None
         return None
 
     def require_default(self) -> str:
@@ -46,7 +47,7 @@ class Roster:
         Raises:
             RoutingError: Nobody owns unmatched messages; it is never guessed.
         """
-        if not self.agents:
+        if self.agents == ():
             raise RoutingError("no agents are configured", "NO_AGENTS_CONFIGURED")
         agent = self.default_agent()
         if agent is None:

@@ -79,7 +79,7 @@ def bindings(config: Row) -> tuple[Binding, ...]:
 def roster(config: Row, *, loaded: bool) -> Roster:
     """Return the agents of a raw config; the loader supplies `main` where there are none."""
     agents = config.get("agents") or {}
-    entries: list[tuple[str, Mapping[str, Any]]] = []
+    entries: list[tuple[str, Mapping[str, Any]]] | None = None
     if isinstance(agents.get("list"), list):
         entries = [(normalize.agent_id(text(entry.get("id"))), entry) for entry in agents["list"]]
     elif isinstance(agents.get("entries"), dict):
@@ -88,8 +88,8 @@ def roster(config: Row, *, loaded: bool) -> Roster:
         return Roster()
     system = ((agents.get("defaults") or {}).get("systemAgent") or {}).get("agentId")
     return Roster(
-        agents=tuple(name for name, _ in entries),
-        marked=tuple(name for name, entry in entries if entry.get("default") is True),
+        agents=None if entries is None else tuple(name for name, _ in entries),
+        marked=tuple(name for name, entry in entries or () if entry.get("default") is True),
         is_explicit=agents.get("ownership") == "explicit",
         system_agent=text(system),
     )
