@@ -1,31 +1,31 @@
 """Every error Tidegate raises itself, classed by who can act on it.
 
-    TidegateError
-    ├── ConfigError                    the operator acts: file, line, column, what was expected
-    ├── AdapterError
-    │   ├── AdapterConfigError         fatal for the account: a person must change something
-    │   ├── AdapterConflict            somebody else uses the account's connection; retried slowly
-    │   └── AdapterUnavailable         the supervisor retries
-    ├── DeliveryError
-    │   ├── DeliveryDeferred           the platform asked us to wait; the outbox retries
-    │   ├── DeliveryUnavailable        nothing reached the platform; the outbox retries
-    │   ├── DeliveryRefused            the platform will never take this; the outbox buries it
-    │   └── DeliveryUnknown            written, not confirmed; the outbox settles or reports, never repeats
-    ├── ModelError
-    │   ├── ModelUnavailable           the fallback chain acts
-    │   ├── ModelRefused               a person must change something (key, billing, request)
-    │   └── ContextTooLong             the history is shortened
-    ├── ToolError
-    │   ├── ToolFailure                the model acts
-    │   ├── ToolDenied                 policy said no
-    │   └── ToolTimeout
-    ├── RunLimitReached                the user is told
-    ├── StoreError
-    │   ├── LeaseLost                  another owner runs the session; the result is dropped
-    │   ├── StoreUnavailable
-    │   └── StoreCorrupt               the operator acts
-    ├── QueueFull                      the sender is told
-    └── RoutingError                   no agent may answer; recorded and told to the operator
+TidegateError
+├── ConfigError                    the operator acts: file, line, column, what was expected
+├── AdapterError
+│   ├── AdapterConfigError         fatal for the account: a person must change something
+│   ├── AdapterConflict            somebody else uses the account's connection; retried slowly
+│   └── AdapterUnavailable         the supervisor retries
+├── DeliveryError
+│   ├── DeliveryDeferred           the platform asked us to wait; the outbox retries
+│   ├── DeliveryUnavailable        nothing reached the platform; the outbox retries
+│   ├── DeliveryRefused            the platform will never take this; the outbox buries it
+│   └── DeliveryUnknown            written, not confirmed; the outbox settles or reports, never repeats
+├── ModelError
+│   ├── ModelUnavailable           the fallback chain acts
+│   ├── ModelRefused               a person must change something (key, billing, request)
+│   └── ContextTooLong             the history is shortened
+├── ToolError
+│   ├── ToolFailure                the model acts
+│   ├── ToolDenied                 policy said no
+│   └── ToolTimeout
+├── RunLimitReached                the user is told
+├── StoreError
+│   ├── LeaseLost                  another owner runs the session; the result is dropped
+│   ├── StoreUnavailable
+│   └── StoreCorrupt               the operator acts
+├── QueueFull                      the sender is told
+└── RoutingError                   no agent may answer; recorded and told to the operator
 """
 
 from __future__ import annotations

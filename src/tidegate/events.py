@@ -134,6 +134,8 @@ class MessageEvent:
         parent_peer: The conversation that a thread or topic hangs under.
         text: Clean text: no NUL, no lone surrogate.
         received_at: Microseconds UTC.
+        album: Joins events that the platform split (one album in several messages); empty otherwise.
+        continues: The platform cut a long text here; its rest follows in the next message.
         author_is_self: The platform says that we wrote it; such an event is recorded, never answered.
     """
 
@@ -154,6 +156,8 @@ class MessageEvent:
     reply_to: ReplyTo | None = None
     mentions: MentionFacts = field(default_factory=MentionFacts)
     chat_title: str = ""
+    album: str = ""
+    continues: bool = False
     author_is_self: bool = False
 
 

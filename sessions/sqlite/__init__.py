@@ -1,0 +1,1 @@
+"""The embedded store: one SQLite file, one writer thread, group commit."""

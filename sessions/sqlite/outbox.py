@@ -1,0 +1,126 @@
+"""Transactions of the outbox: parts stored before they are sent, settled after."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from sqlite3 import Connection
+from typing import Any
+
+from tidegate.events import Address
+from tidegate.ids import new_id
+from tidegate.sessions.codec import dump_json
+from tidegate.sessions.model import Delivery, DeliveryKind, DeliveryState, Draft, Settlement
+
+COLUMNS = (
+    "id, token, channel, account, chat, thread, kind, payload, state, attempt, due_at, created_at, platform_id, reason"
+)
+
+
+def row_to_delivery(row: Sequence[Any], *, stale: bool = False) -> Delivery:
+    """Return the delivery of a row selected with `COLUMNS`."""
+    return Delivery(
+        id=row[0],
+        token=row[1],
+        address=Address(row[2], row[3], row[4], row[5]),
+        kind=DeliveryKind(row[6]),
+        payload=json.loads(row[7]),
+        state=DeliveryState(row[8]),
+        attempt=row[9],
+        due_at=row[10],
+        created_at=row[11],
+        platform_id=row[12],
+        reason=row[13],
+        stale=stale,
+    )
+
+
+def insert_drafts(
+    connection: Connection,
+    drafts: Sequence[Draft],
+    now: int,
+    *,
+    turn: int | None = None,
+    state: DeliveryState = DeliveryState.DUE,
+) -> list[int]:
+    """Store parts in order; returns their row ids."""
+    ids = []
+    for draft in drafts:
+        address = draft.address
+        cursor = connection.execute(
+            "INSERT INTO deliveries(token, channel, account, chat, thread, turn, kind, payload, state, due_at,"
+            " created_at) VALUES (?,?,?,?,?,?,?,?,?,?,?)",
+            (
+                new_id(),
+                address.channel,
+                address.account,
+                address.chat,
+                address.thread,
+                turn,
+                draft.kind.value,
+                dump_json(draft.payload),
+                state.value,
+                draft.due_at or now,
+                now,
+            ),
+        )
+        ids.append(cursor.lastrowid or 0)
+    return ids
+
+
+def begin_sending(connection: Connection, address: Address, owner: str, now: int) -> Delivery | None:
+    """Take the oldest open part of a lane; see `DeliveryStore.begin_sending`."""
+    row = connection.execute(
+        f"SELECT {COLUMNS} FROM deliveries WHERE channel = ? AND account = ? AND chat = ? AND thread IS ?"
+        " AND state IN ('due', 'sending') AND kind <> 'preview' ORDER BY id LIMIT 1",
+        (address.channel, address.account, address.chat, address.thread),
+    ).fetchone()
+    if row is None:
+        return None
+    found = row_to_delivery(row)
+    if found.state is DeliveryState.SENDING:
+        return row_to_delivery(row, stale=True)
+    if found.due_at > now:
+        return found
+    row = connection.execute(
+        f"UPDATE deliveries SET state = 'sending', attempt = attempt + 1, owner = ? WHERE id = ? RETURNING {COLUMNS}",
+        (owner, found.id),
+    ).fetchone()
+    return row_to_delivery(row)
+
+
+def settle(connection: Connection, settlements: Sequence[Settlement], now: int) -> None:
+    """Record outcomes; a part that is settled already keeps its first one."""
+    for item in settlements:
+        done = None if item.state is DeliveryState.DUE else now
+        connection.execute(
+            "UPDATE deliveries SET state = ?, platform_id = COALESCE(?, platform_id), due_at = MAX(due_at, ?),"
+            " settled_at = ?, reason = ? WHERE id = ? AND state IN ('due', 'sending')",
+            (item.state.value, item.platform_id, item.due_at, done, item.reason, item.delivery),
+        )
+
+
+def use_preview(connection: Connection, turn: int, drafts: Sequence[Draft], now: int) -> tuple[Draft, ...]:
+    """Let the first part replace the preview that is known to exist; report one whose fate is unknown."""
+    row = connection.execute(
+        "SELECT id, state, platform_id FROM deliveries WHERE turn = ? AND kind = 'preview' ORDER BY id DESC LIMIT 1",
+        (turn,),
+    ).fetchone()
+    if row is None:
+        return tuple(drafts)
+    preview, state, platform_id = row
+    if state == DeliveryState.SENDING.value:
+        settle(connection, [Settlement(preview, DeliveryState.UNKNOWN, reason="preview without receipt")], now)
+    if state != DeliveryState.SENT.value or not platform_id or not drafts:
+        return tuple(drafts)
+    first, *rest = drafts
+    if first.payload.get("file"):
+        return tuple(drafts)
+    replaced = Draft(first.address, {**first.payload, "edit_of": platform_id}, first.kind, first.due_at)
+    return (replaced, *rest)
+
+
+def report(connection: Connection, deliveries: Sequence[int], drafts: Sequence[Draft], now: int) -> None:
+    """Mark parts as reported and queue the report."""
+    connection.executemany("UPDATE deliveries SET reported = 1 WHERE id = ?", [(d,) for d in deliveries])
+    insert_drafts(connection, drafts, now)

@@ -1,0 +1,133 @@
+"""Queries that only look; they run on a reading connection of their own and never wait for a writer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import aiosqlite
+
+from tidegate.errors import StoreUnavailable
+from tidegate.events import Address
+from tidegate.sessions.model import ConversationSummary, Delivery, HistoryRow, SessionSummary, Totals
+from tidegate.sessions.sqlite.outbox import COLUMNS, row_to_delivery
+
+_SESSION = (
+    "SELECT s.key, s.agent, COALESCE(c.uuid, ''), s.head_seq - s.done_seq, s.owner IS NOT NULL,"
+    " (SELECT COUNT(*) FROM messages m WHERE m.conversation = s.conversation),"
+    " COALESCE(c.started_at, s.created_at), s.touched_at, s.settings"
+    " FROM sessions s LEFT JOIN conversations c ON c.id = s.conversation"
+)
+
+
+class Reader:
+    """The reading side of the database, opened when first used."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._connection: aiosqlite.Connection | None = None
+
+    async def close(self) -> None:
+        """Close the connection, if it was ever opened."""
+        if self._connection is not None:
+            await self._connection.close()
+            self._connection = None
+
+    async def rows(self, sql: str, *values: Any) -> Sequence[Any]:
+        """Return all rows of a query. Raises StoreUnavailable."""
+        try:
+            if self._connection is None:
+                self._connection = await aiosqlite.connect(f"file:{self._path}?mode=ro", uri=True)
+            return list(await self._connection.execute_fetchall(sql, values))
+        except aiosqlite.Error as error:
+            raise StoreUnavailable(f"{self._path}: {error}") from error
+
+    async def waiting_sessions(self, owner: str) -> list[str]:
+        """Return keys of sessions in which something waits that `owner` does not run."""
+        rows = await self.rows(
+            "SELECT key FROM sessions WHERE head_seq > done_seq AND (owner IS NULL OR owner <> ?) LIMIT 1000",
+            owner,
+        )
+        return [row[0] for row in rows]
+
+    async def open_lanes(self, channel: str, account: str) -> list[Address]:
+        """Return the addresses for which parts are due or being sent."""
+        rows = await self.rows(
+            "SELECT DISTINCT chat, thread FROM deliveries WHERE channel = ? AND account = ?"
+            " AND state IN ('due', 'sending') AND kind <> 'preview' LIMIT 1000",
+            channel,
+            account,
+        )
+        return [Address(channel, account, chat, thread) for chat, thread in rows]
+
+    async def troubled(self, limit: int) -> list[Delivery]:
+        """Return parts that ended badly and were not reported yet."""
+        rows = await self.rows(
+            f"SELECT {COLUMNS} FROM deliveries WHERE state IN ('unknown', 'dead', 'expired') AND reported = 0"
+            " ORDER BY id LIMIT ?",
+            limit,
+        )
+        return [row_to_delivery(row) for row in rows]
+
+    async def load_cooldowns(self) -> list[tuple[str, str, str, int, int, str]]:
+        """Return all cool-downs."""
+        rows = await self.rows("SELECT provider, model, credential, until_at, failures, reason FROM cooldowns")
+        return [tuple(row) for row in rows]
+
+    async def sessions(self, limit: int) -> list[SessionSummary]:
+        """Return the sessions, the most recently used first."""
+        rows = await self.rows(f"{_SESSION} ORDER BY s.touched_at DESC LIMIT ?", limit)
+        return [_session(row) for row in rows]
+
+    async def session(self, key: str) -> SessionSummary | None:
+        """Return one session."""
+        rows = await self.rows(f"{_SESSION} WHERE s.key = ?", key)
+        return _session(rows[0]) if rows else None
+
+    async def conversations(self, key: str, limit: int) -> list[ConversationSummary]:
+        """Return the conversations of a session, the newest first."""
+        rows = await self.rows(
+            "SELECT c.uuid, c.started_at, c.ended_at, c.end_reason,"
+            " (SELECT COUNT(*) FROM messages m WHERE m.conversation = c.id),"
+            " COALESCE((SELECT body FROM messages m WHERE m.conversation = c.id ORDER BY seq LIMIT 1), '')"
+            " FROM conversations c JOIN sessions s ON s.id = c.session WHERE s.key = ? ORDER BY c.id DESC LIMIT ?",
+            key,
+            limit,
+        )
+        return [ConversationSummary(row[0], row[1], row[2], row[3], row[4], _title(row[5])) for row in rows]
+
+    async def transcript(self, conversation: str, limit: int) -> list[HistoryRow]:
+        """Return the last messages of a conversation, oldest first."""
+        rows = await self.rows(
+            "SELECT m.seq, m.body FROM messages m JOIN conversations c ON c.id = m.conversation WHERE c.uuid = ?"
+            " ORDER BY m.seq DESC LIMIT ?",
+            conversation,
+            limit,
+        )
+        return [HistoryRow(*row) for row in reversed(rows)]
+
+    async def totals(self) -> Totals:
+        """Return counts for `status`."""
+        events = await self.rows("SELECT state, COUNT(*) FROM events GROUP BY state")
+        deliveries = await self.rows("SELECT state, COUNT(*) FROM deliveries WHERE kind <> 'preview' GROUP BY state")
+        sessions, running, waiting = (
+            await self.rows(
+                "SELECT COUNT(*), COUNT(owner), COALESCE(SUM(head_seq - done_seq), 0) FROM sessions",
+            )
+        )[0]
+        return Totals(dict(events), dict(deliveries), sessions, running, waiting)
+
+
+def _session(row: Sequence[Any]) -> SessionSummary:
+    settings = json.loads(row[8]) if row[8] else {}
+    return SessionSummary(row[0], row[1], row[2], row[3], bool(row[4]), row[5], row[6], row[7], settings)
+
+
+def _title(body: str) -> str:
+    """Return the first words of a conversation's first message."""
+    if not body:
+        return ""
+    text = " ".join(str(json.loads(body).get("t", "")).split())
+    return text[:60] + ("…" if len(text) > 60 else "")
