@@ -87,9 +87,7 @@ def estimate_tokens(message: Message, chars_per_token: int = CHARS_PER_TOKEN) ->
     return chars // chars_per_token + MESSAGE_OVERHEAD_TOKENS + IMAGE_TOKENS * len(message.images)
 
 
-def trim_history(
-    messages: Sequence[Message], budget: int, estimate: Estimate = estimate_tokens
-) -> tuple[Message, ...]:
+def trim_history(messages: Sequence[Message], budget: int, estimate: Estimate = estimate_tokens) -> tuple[Message, ...]:
     """Return the newest part of a valid transcript that fits `budget` tokens.
 
     Whole turns go first, oldest first. When the last turn alone is too long, its oldest steps (an assistant

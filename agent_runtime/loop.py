@@ -164,9 +164,7 @@ class _Run:
             await self._call_tools(message.tool_calls)
 
     def _answered(self, reply: ModelReply) -> TurnOutcome:
-        return TurnOutcome(
-            EndReason.ANSWERED, reply.message, self.meter.usage, reply.model, reply.fallback_from
-        )
+        return TurnOutcome(EndReason.ANSWERED, reply.message, self.meter.usage, reply.model, reply.fallback_from)
 
     async def _finish_interrupted_calls(self, turn: TurnInput) -> None:
         """Answer calls that had started, and run those that had not, of the message a crash cut off.

@@ -44,7 +44,8 @@ class Message:
         tool_calls: Only on an assistant message.
         tool_call_id: Only on a tool message: the call that this answers.
         is_error: Only on a tool message: the call failed.
-        opaque: Provider state that must be sent back unchanged (reasoning signatures), as JSON text; may be "".
+        opaque: Provider state that must be sent back unchanged (reasoning signatures), as JSON text;
+            may be "".
     """
 
     role: Role

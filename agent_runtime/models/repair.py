@@ -19,9 +19,7 @@ MAX_REPAIR_CHARS = 200_000
 """Longer arguments must be right as they are."""
 
 _FENCE = re.compile(r"\A\s*```(?:json)?\s*\n(.*?)\n?```\s*\Z", re.S)
-_STRING_OR_BARE = re.compile(
-    r'"(?:[^"\\]|\\.)*"|,(?=\s*[}\]])|\b(?:True|False|None|NaN)\b|-?\bInfinity\b', re.S
-)
+_STRING_OR_BARE = re.compile(r'"(?:[^"\\]|\\.)*"|,(?=\s*[}\]])|\b(?:True|False|None|NaN)\b|-?\bInfinity\b', re.S)
 _BARE = {"True": "true", "False": "false"} | dict.fromkeys(("None", "NaN", "Infinity", "-Infinity"), "null")
 
 

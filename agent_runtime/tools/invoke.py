@@ -148,6 +148,5 @@ def _explain(error: ValidationError) -> str:
     """Say what is wrong without repeating the values."""
     problems = error.errors(include_url=False, include_input=False, include_context=False)[:5]
     return "; ".join(
-        f"{'.'.join(str(part) for part in problem['loc']) or 'arguments'}: {problem['msg']}"
-        for problem in problems
+        f"{'.'.join(str(part) for part in problem['loc']) or 'arguments'}: {problem['msg']}" for problem in problems
     )

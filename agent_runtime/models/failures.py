@@ -1,0 +1,104 @@
+"""Turns what a provider's server answered into one of our errors. No server text gets into a message."""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tidegate.errors import ContextTooLong, ModelError, ModelRefused, ModelUnavailable
+
+MAX_RETRY_AFTER = 24 * 3600.0
+"""Seconds; a longer wait is not believed."""
+
+_OVERFLOW = re.compile(
+    r"context[_ ](?:length|window|size|limit)[\w ]*(?:exceed|overflow)|exceed\w*[\w ]*context|maximum context"
+    r"|prompt is too long|too many (?:input )?tokens|input (?:length|tokens?)[\w ]*exceed|input is too long"
+    r"|exceeds? the (?:available|maximum|model'?s?) (?:context|number of tokens|input)|reduce the length"
+    r"|maximum (?:prompt|input) (?:length|tokens)|larger than (?:the )?context",
+    re.I,
+)
+_BILLING = re.compile(
+    r"insufficient[_ ](?:quota|credit|balance|funds)|out of credit|credit balance|billing|spending[_ ]limit"
+    r"|key[_ ]limit[_ ]exceeded|payment required|exceeded your current quota",
+    re.I,
+)
+_TEMPORARY = re.compile(r"try again|window|resets? (?:at|in)|per (?:minute|hour|day)|retry", re.I)
+_NOT_FOUND = re.compile(r"model\w*[^.]{0,60}(?:not[_ ]found|not exist|unknown|not supported)|no endpoints", re.I)
+_FILTERED = re.compile(r"content[_ ](?:filter|policy)|safety (?:system|policy)|usage polic", re.I)
+_AUTH = re.compile(r"(?:invalid|incorrect|missing|expired)[\w ]*api[_ ]key|unauthori[sz]ed|authentication", re.I)
+_OVERLOADED = re.compile(r"overloaded|capacity|engine is busy", re.I)
+
+
+def failure_of_status(provider: str, status: int, headers: Mapping[str, str], body: bytes, now: float) -> ModelError:
+    """Return the error that an HTTP answer means.
+
+    Args:
+        now: Seconds since 1970 UTC, for a Retry-After that is a date (RFC 9110, 10.2.3).
+    """
+    text = _error_text(body)
+    kind = _kind(status, text)
+    return failure_of_kind(provider, kind, f"HTTP {status}", _retry_after(headers, now))
+
+
+def failure_of_event(provider: str, error: Any) -> ModelError:
+    """Return the error that an `error` object inside a stream means."""
+    status = error.get("code") if isinstance(error, dict) else None
+    text = json.dumps(error)[:4000]
+    number = int(status) if isinstance(status, int | str) and str(status).isdecimal() else 500
+    return failure_of_kind(provider, _kind(number, text), "an error inside the stream", None)
+
+
+def failure_of_kind(provider: str, kind: str, what: str, retry_after: float | None = None) -> ModelError:
+    """Return the error of a failure class."""
+    message = f"{provider}: {kind} ({what})"
+    if kind == "context_overflow":
+        return ContextTooLong(message)
+    if kind in ("auth", "billing", "not_found", "format", "refused"):
+        return ModelRefused(message, kind)
+    return ModelUnavailable(message, kind, retry_after)
+
+
+def _kind(status: int, text: str) -> str:
+    """Return the failure class of a status and what the server wrote."""
+    if status in (400, 413, 422, 500) and _OVERFLOW.search(text):
+        return "context_overflow"
+    if _BILLING.search(text) and status in (400, 401, 402, 403, 429):
+        return "billing"
+    if status == 402:
+        return "rate_limit" if _TEMPORARY.search(text) else "billing"
+    if status == 429:
+        return "rate_limit"
+    if status in (503, 529) or (status >= 500 and _OVERLOADED.search(text)):
+        return "overloaded"
+    if status in (408, 504, 524):
+        return "timeout"
+    if status >= 500 or 300 <= status < 400:
+        return "server"
+    if status in (401, 403):
+        return "refused" if _FILTERED.search(text) else "auth"
+    if status == 404 or _NOT_FOUND.search(text):
+        return "not_found"
+    if _FILTERED.search(text):
+        return "refused"
+    return "auth" if _AUTH.search(text) else "format"
+
+
+def _error_text(body: bytes) -> str:
+    return body[:16_000].decode("utf-8", "replace")
+
+
+def _retry_after(headers: Mapping[str, str], now: float) -> float | None:
+    """Return the wait a server asked for, in seconds."""
+    millis = headers.get("retry-after-ms", "")
+    value = headers.get("retry-after", "").strip()
+    try:
+        seconds = float(millis) / 1000 if millis else float(value)
+    except ValueError:
+        try:
+            seconds = email.utils.parsedate_to_datetime(value).timestamp() - now
+        except ValueError:
+            return None
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER) if seconds == seconds else None
