@@ -132,6 +132,8 @@ class Record:
         keep: Most CONTEXT events to keep for the session.
         keep_text: Keep what was said; off for people who have no access.
         drafts: Sent along, in the same transaction.
+        pairing: A request to store with it; the drafts then go out only when it is a new one.
+        pairing_limit: Most requests that may be pending for the account.
     """
 
     state: EventState
@@ -142,6 +144,8 @@ class Record:
     keep: int = 0
     keep_text: bool = True
     drafts: tuple[Draft, ...] = ()
+    pairing: PairingRequest | None = None
+    pairing_limit: int = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +297,7 @@ class HistoryRow:
 
     seq: int
     body: str
+    turn: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,15 +71,16 @@ class EventStore(Protocol):
 class TurnStore(Protocol):
     """Turns: claimed with a lease, journalled while they run, finished together with their reply."""
 
-    async def waiting_sessions(self, owner: str) -> Sequence[str]:
-        """Return keys of sessions in which something waits and that `owner` does not run already."""
+    async def waiting_sessions(self) -> Sequence[str]:
+        """Return keys of sessions in which something waits or runs."""
         ...
 
     async def claim(self, key: str, owner: str, rules: ClaimRules) -> ClaimedTurn | NotYet | None:
         """Take the session's lease and its next turn, or say from when on; None when nothing waits.
 
-        A turn that another boot left unfinished is taken again with `attempt` raised, whatever its lease says
-        about time. Starting a conversation anew (daily, idle) happens here.
+        A turn that was left unfinished is taken again with `attempt` raised, whatever its lease says about time:
+        the store has one process, which never claims a session that it runs. Starting a conversation anew
+        (daily, idle) happens here.
         """
         ...
 
@@ -151,10 +152,6 @@ class DeliveryStore(Protocol):
 
 class PeopleStore(Protocol):
     """Who may talk to us."""
-
-    async def request_pairing(self, request: PairingRequest, address: Address, limit: int) -> PairingRequest | None:
-        """Store a request and return it; None when one is pending already or `limit` are pending."""
-        ...
 
     async def pairing_requests(self) -> Sequence[PairingRequest]:
         """Return requests that have not expired."""

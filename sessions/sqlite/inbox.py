@@ -24,6 +24,7 @@ from tidegate.sessions.model import (
     SessionChange,
 )
 from tidegate.sessions.sqlite.outbox import insert_drafts
+from tidegate.sessions.sqlite.people import request_pairing
 
 MAX_WINDOW_STRETCH = 5
 """A debounce window that is renewed by more messages ends after this many times its length at the latest."""
@@ -84,7 +85,9 @@ def _record(connection: Connection, identity: bytes, event: MessageEvent, verdic
             " (SELECT id FROM events WHERE session = ? AND state = 'context' ORDER BY id DESC LIMIT ?)",
             (session, session, verdict.keep),
         )
-    insert_drafts(connection, verdict.drafts, now)
+    asked = verdict.pairing
+    if asked is None or request_pairing(connection, asked, event.address, verdict.pairing_limit, now):
+        insert_drafts(connection, verdict.drafts, now)
     return Appended(AppendStatus.STORED, cursor.lastrowid or 0)
 
 

@@ -16,7 +16,7 @@ _REQUEST = "channel, account, sender, name, code, created_at, expires_at"
 def request_pairing(
     connection: Connection, request: PairingRequest, address: Address, limit: int, now: int
 ) -> PairingRequest | None:
-    """Store a pairing request; see `PeopleStore.request_pairing`."""
+    """Store a pairing request and return it; None when one is pending already or `limit` are pending."""
     connection.execute("DELETE FROM pairing_requests WHERE expires_at <= ?", (now,))
     where = (request.channel, request.account)
     pending = connection.execute(

@@ -44,12 +44,9 @@ class Reader:
         except aiosqlite.Error as error:
             raise StoreUnavailable(f"{self._path}: {error}") from error
 
-    async def waiting_sessions(self, owner: str) -> list[str]:
-        """Return keys of sessions in which something waits that `owner` does not run."""
-        rows = await self.rows(
-            "SELECT key FROM sessions WHERE head_seq > done_seq AND (owner IS NULL OR owner <> ?) LIMIT 1000",
-            owner,
-        )
+    async def waiting_sessions(self) -> list[str]:
+        """Return keys of sessions in which something waits or runs."""
+        rows = await self.rows("SELECT key FROM sessions WHERE head_seq > done_seq LIMIT 1000")
         return [row[0] for row in rows]
 
     async def open_lanes(self, channel: str, account: str) -> list[Address]:

@@ -97,9 +97,9 @@ class SqliteStore:
 
     # Turns
 
-    async def waiting_sessions(self, owner: str) -> Sequence[str]:
+    async def waiting_sessions(self) -> Sequence[str]:
         """See `TurnStore`."""
-        return await self._reader.waiting_sessions(owner)
+        return await self._reader.waiting_sessions()
 
     async def claim(self, key: str, owner: str, rules: ClaimRules) -> ClaimedTurn | NotYet | None:
         """See `TurnStore`."""
@@ -187,11 +187,6 @@ class SqliteStore:
         await self._writer.run(lambda c: outbox.report(c, deliveries, drafts, now))
 
     # People and model keys
-
-    async def request_pairing(self, request: PairingRequest, address: Address, limit: int) -> PairingRequest | None:
-        """See `PeopleStore`."""
-        now = self._clock.now()
-        return await self._writer.run(lambda c: people.request_pairing(c, request, address, limit, now))
 
     async def pairing_requests(self) -> Sequence[PairingRequest]:
         """See `PeopleStore`."""

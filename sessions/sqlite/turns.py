@@ -34,13 +34,13 @@ MAX_WAITING_LOADED = 500
 def claim(connection: Connection, key: str, owner: str, rules: ClaimRules, now: int) -> ClaimedTurn | NotYet | None:
     """Take a session's lease and its next turn; see `TurnStore.claim`."""
     row = connection.execute(
-        "SELECT id, agent, conversation, head_seq, done_seq, owner, not_before, settings FROM sessions"
+        "SELECT id, agent, conversation, done_seq, not_before, settings FROM sessions"
         " WHERE key = ? AND head_seq > done_seq",
         (key,),
     ).fetchone()
-    if row is None or row[5] == owner:
+    if row is None:
         return None
-    session, agent, conversation, _, done, _, not_before, settings = row
+    session, agent, conversation, done, not_before, settings = row
     running = connection.execute(
         "SELECT id, run_id, conversation, first_seq, last_seq, attempt, notice, set_aside FROM turns"
         " WHERE session = ? AND state = 'running'",
@@ -103,8 +103,8 @@ def _begin(
     answered = taken[plan.set_aside :]
     run_id = new_id()
     turn = connection.execute(
-        "INSERT INTO turns(run_id, session, conversation, first_seq, last_seq, set_aside, attempt, fence, state, notice,"
-        " started_at) VALUES (?,?,?,?,?,?,1,?,'running',?,?)",
+        "INSERT INTO turns(run_id, session, conversation, first_seq, last_seq, set_aside, attempt, fence, state,"
+        " notice, started_at) VALUES (?,?,?,?,?,?,1,?,'running',?,?)",
         (run_id, session, conversation, answered[0].seq, last_seq, plan.set_aside, fence, notice, now),
     ).lastrowid
     bodies = [rules.encode(text) for text in plan.texts]
@@ -196,7 +196,7 @@ def append_messages(
     assert last is not None
     rows = [(conversation, last + 1 + index, turn, body) for index, body in enumerate(bodies)]
     connection.executemany("INSERT INTO messages(conversation, seq, turn, body) VALUES (?,?,?,?)", rows)
-    return [HistoryRow(row[1], row[3]) for row in rows]
+    return [HistoryRow(row[1], row[3], turn) for row in rows]
 
 
 def _resume(
