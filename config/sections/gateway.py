@@ -1,0 +1,72 @@
+"""`gateway`: where the process listens and who may talk to it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from tidegate.config.sections.base import Count, Flag, Names, Port, Positive, Secret, Section, absent
+
+DEFAULT_PORT = 18790
+
+
+class RateLimit(Section):
+    """How many wrong secrets an address may try."""
+
+    max_attempts: Positive = 10
+    """Wrong attempts in one window before the address is locked out."""
+    window_ms: Positive = 60_000
+    """Length of the window, milliseconds."""
+    lockout_ms: Count = 300_000
+    """How long the address is refused, milliseconds; 0: only until the window ends."""
+    exempt_loopback: Flag = True
+    """Never lock out connections from this machine."""
+
+
+class GatewayAuth(Section):
+    """How a connection proves that it is the operator's."""
+
+    mode: Literal["none", "token", "password", "trusted-proxy"] | None = None
+    """Kind of proof; unset: `password` if only a password is set, else `token`."""
+    token: Secret | None = Field(default=None, repr=False)
+    """Shared secret; unset in mode `token`: one is generated into the state directory."""
+    password: Secret | None = Field(default=None, repr=False)
+    """Shared password for mode `password`."""
+    rate_limit: RateLimit = absent(RateLimit)
+    """Limits on wrong secrets."""
+
+    @property
+    def effective_mode(self) -> Literal["none", "token", "password", "trusted-proxy"]:
+        """The mode after its default is applied."""
+        if self.mode is not None:
+            return self.mode
+        return "password" if self.password is not None and self.token is None else "token"
+
+
+class Reload(Section):
+    """What happens when the configuration file changes while the gateway runs."""
+
+    mode: Literal["hybrid", "off"] = "hybrid"
+    """`hybrid`: applied in place, or by a restart of what needs one; `off`: checked, applied at the next start."""
+
+
+class GatewaySection(Section):
+    """Where the process listens and who may talk to it."""
+
+    port: Port = DEFAULT_PORT
+    """TCP port for HTTP and WebSocket."""
+    mode: Literal["local", "remote"] = "local"
+    """`local`: this machine runs the gateway; `remote`: commands talk to one elsewhere."""
+    bind: Literal["loopback", "auto", "lan", "tailnet", "custom"] = "loopback"
+    """Addresses to listen on; anything but `loopback` needs a token or password."""
+    custom_bind_host: str | None = None
+    """Address for `bind: "custom"`."""
+    auth: GatewayAuth = absent(GatewayAuth)
+    """How a connection proves that it is the operator's."""
+    reload: Reload = absent(Reload)
+    """What happens when the file changes."""
+    trusted_proxies: Names = ()
+    """Addresses or networks whose forwarding headers are believed; empty: none."""
+    allow_real_ip_fallback: Flag = False
+    """Believe `X-Real-IP` of a trusted proxy that sends no `X-Forwarded-For`."""

@@ -1,0 +1,440 @@
+"""`channels.telegram`: bots and who may talk to them.
+
+Keys and defaults follow OpenClaw's layout; limits of the platform come from https://core.telegram.org/bots/api.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, field_validator
+
+from tidegate.config.sections.base import (
+    AckScope,
+    BreakPreference,
+    ContextVisibility,
+    Count,
+    DmPolicy,
+    Flag,
+    GroupPolicy,
+    Identifier,
+    Identifiers,
+    Names,
+    Positive,
+    PositiveAmount,
+    Secret,
+    Section,
+    ToolNames,
+    absent,
+    normalize_id,
+)
+
+DEFAULT_ACCOUNT = "default"
+
+
+class Chunk(Section):
+    """Size of the pieces a preview grows by."""
+
+    min_chars: Positive = 200
+    """Characters before a piece is shown."""
+    max_chars: Positive = 800
+    """Characters after which it is shown in any case."""
+    break_preference: BreakPreference = "paragraph"
+    """Where pieces end if they can."""
+
+
+class Preview(Section):
+    """The message that shows an answer while it is written."""
+
+    chunk: Chunk = absent(Chunk)
+    """Size of its steps."""
+    tool_progress: Flag = True
+    """Show which tool runs."""
+    command_text: Literal["raw", "status"] = "raw"
+    """Show commands as they are, or only that one runs."""
+
+
+class Progress(Section):
+    """The message that shows work instead of words."""
+
+    label: str | Literal[False] | None = None
+    """Its first line; `false`: none; unset: chosen for you."""
+    labels: Names = ()
+    """First lines to choose from."""
+    max_lines: Positive = 8
+    """Lines shown."""
+    max_line_chars: Positive = 120
+    """Characters of a line."""
+    tool_progress: Flag = False
+    """A line for each tool."""
+    command_text: Literal["raw", "status"] = "raw"
+    """Show commands as they are, or only that one runs."""
+    commentary: Flag = False
+    """Show what the model says between tools."""
+    narration: Flag = True
+    """Show what is being done in words."""
+
+
+class Coalesce(Section):
+    """Joining small blocks before they are sent."""
+
+    min_chars: Positive | None = None
+    """Characters before a block is sent."""
+    max_chars: Positive | None = None
+    """Characters of one block."""
+    idle_ms: Count = 1000
+    """Milliseconds without new text until a block is sent; 0: at once."""
+
+
+class Block(Section):
+    """Sending an answer in several messages while it is written."""
+
+    enabled: Flag | None = None
+    """Unset: as the stream mode says."""
+    coalesce: Coalesce = absent(Coalesce)
+    """Joining small blocks."""
+
+
+class Streaming(Section):
+    """How an answer appears while it is written."""
+
+    mode: Literal["off", "partial", "block", "progress"] = "partial"
+    """`off`: only the finished answer; `partial`: one message that is edited; `block`: several messages;
+    `progress`: a message about the work."""
+    chunk_mode: Literal["length", "newline"] = "length"
+    """Where long answers are cut: anywhere suitable, or between paragraphs."""
+    preview: Preview = absent(Preview)
+    """The edited message."""
+    progress: Progress = absent(Progress)
+    """The message about the work."""
+    block: Block = absent(Block)
+    """Several messages."""
+
+
+class DmHistory(Section):
+    """History for one person."""
+
+    history_limit: Count | None = None
+    """Their earlier turns shown to the model; 0: none; unset: all."""
+
+
+class Place(Section):
+    """What a group, a topic or a direct chat has in common."""
+
+    enabled: Flag = True
+    """Answer here."""
+    allow_from: Identifiers | None = None
+    """Senders; unset: as for the channel."""
+    system_prompt: str | None = None
+    """Added to the agent's instructions here."""
+    skills: Names | None = None
+    """Skills here; empty: none; unset: as for the agent."""
+    error_policy: Literal["always", "once", "silent"] | None = None
+    """Whether failures are told here."""
+
+
+class Topic(Place):
+    """One topic of a forum group."""
+
+    require_mention: Flag | None = None
+    """Answer only when mentioned; unset: as for the group."""
+    group_policy: GroupPolicy | None = None
+    """Who may talk; unset: as for the group."""
+    agent_id: str | None = None
+    """Agent that answers here, whatever the bindings say."""
+    disable_audio_preflight: Flag | None = None
+    """Do not listen to voice notes to find a mention."""
+
+
+class Group(Place):
+    """One group, or `*` for all others."""
+
+    require_mention: Flag | None = None
+    """Answer only when mentioned; unset: as `*`, else yes."""
+    group_policy: GroupPolicy | None = None
+    """Who may talk; unset: as for the channel."""
+    tools: ToolNames | None = None
+    """Tools here."""
+    tools_by_sender: dict[str, ToolNames] = Field(default_factory=dict)
+    """Tools by sender; the first specific match counts, `*` for all others."""
+    topics: dict[str, Topic] = Field(default_factory=dict)
+    """Topics by thread id, or `*`."""
+    ingest: Flag = False
+    """Keep messages without a mention for memory."""
+    disable_audio_preflight: Flag | None = None
+    """Do not listen to voice notes to find a mention."""
+
+
+class Direct(Place):
+    """One person's chat."""
+
+    dm_policy: DmPolicy | None = None
+    """Who may talk; unset: as for the channel."""
+    tools: ToolNames | None = None
+    """Tools here."""
+    tools_by_sender: dict[str, ToolNames] = Field(default_factory=dict)
+    """Tools by sender."""
+    topics: dict[str, Topic] = Field(default_factory=dict)
+    """Topics by thread id, or `*`."""
+    require_topic: Flag = False
+    """Answer only inside topics."""
+
+
+def _capabilities(value: object) -> object:
+    if isinstance(value, list):
+        return {"inlineButtons": "all"} if "inlineButtons" in value else {}
+    return value
+
+
+class Capabilities(Section):
+    """What a bot may use."""
+
+    inline_buttons: Literal["off", "dm", "group", "all", "allowlist"] = "allowlist"
+    """Where buttons are offered."""
+
+
+class Markdown(Section):
+    """How text is shown."""
+
+    tables: Literal["off", "bullets", "code", "block"] = "block"
+    """How tables are shown; Telegram has none of its own."""
+
+
+class Actions(Section):
+    """What the message tool may do here."""
+
+    send_message: Flag = True
+    """Send."""
+    edit_message: Flag = True
+    """Edit the bot's messages."""
+    delete_message: Flag = True
+    """Delete messages."""
+    reactions: Flag = True
+    """React."""
+    poll: Flag = True
+    """Ask polls."""
+    sticker: Flag = False
+    """Send stickers."""
+    create_forum_topic: Flag = True
+    """Open topics."""
+    edit_forum_topic: Flag = True
+    """Rename topics."""
+
+
+class ChannelCommands(Section):
+    """The command menu."""
+
+    native: Literal[True, False, "auto"] | None = None
+    """Unset: as `commands.native`."""
+    native_skills: Literal[True, False, "auto"] | None = None
+    """Unset: as `commands.nativeSkills`."""
+
+
+class CustomCommand(Section):
+    """An entry of the command menu that is passed to the agent."""
+
+    command: str
+    """Name: 1–32 of a–z, 0–9 and _."""
+    description: str
+    """What the menu says."""
+
+
+class ExecApprovals(Section):
+    """Approving commands from a chat."""
+
+    enabled: Literal[True, False, "auto"] = "auto"
+    """`auto`: when there are approvers."""
+    approvers: Identifiers = ()
+    """Who may approve; empty: the owner."""
+    agent_filter: Names = ()
+    """Only for these agents; empty: all."""
+    session_filter: Names = ()
+    """Only for sessions whose key contains one of these; empty: all."""
+    target: Literal["dm", "channel", "both"] = "dm"
+    """Where the question is asked."""
+
+
+class Network(Section):
+    """How the platform is reached."""
+
+    auto_select_family: Flag | None = None
+    """Try IPv4 and IPv6 side by side; unset: yes."""
+    dns_result_order: Literal["ipv4first", "verbatim"] | None = None
+    """Which addresses are tried first."""
+    dangerously_allow_private_network: Flag = False
+    """Fetch media from private addresses (own Bot API server)."""
+
+
+class MentionPatterns(Section):
+    """Where `mentionPatterns` of an agent count."""
+
+    mode: Literal["allow", "deny"] = "allow"
+    """What holds in chats not listed."""
+    allow_in: Identifiers = ()
+    """Chats where they count."""
+    deny_in: Identifiers = ()
+    """Chats where they do not; wins."""
+
+
+class HealthMonitor(Section):
+    """Watching the connection."""
+
+    enabled: Flag = True
+    """Restart the connection when it hangs."""
+
+
+class HeartbeatVisibility(Section):
+    """What is seen of heartbeats."""
+
+    show_ok: Flag = False
+    """Show that nothing was to be done."""
+    show_alerts: Flag = True
+    """Show what was found."""
+    use_indicator: Flag = True
+    """Show that one runs."""
+
+
+class TelegramAccount(Section):
+    """One bot with everything it needs; what `channels.telegram` says holds for all bots."""
+
+    name: str | None = None
+    """Name in lists."""
+    enabled: Flag = True
+    """Connect this bot."""
+    bot_token: Secret | None = Field(default=None, repr=False)
+    """Token from BotFather."""
+    token_file: str | None = None
+    """File that holds the token; not a symbolic link."""
+    dm_policy: DmPolicy = "pairing"
+    """Who may talk to the bot: after pairing, those in `allowFrom`, everybody, or nobody."""
+    allow_from: Identifiers = ()
+    """Numeric user ids, or `accessGroup:<name>`; `*`: everybody."""
+    group_policy: GroupPolicy | None = None
+    """Which groups are answered; unset: `channels.defaults.groupPolicy`, else `allowlist`."""
+    group_allow_from: Identifiers = ()
+    """Senders in groups; empty: `allowFrom`."""
+    groups: dict[str, Group] = Field(default_factory=dict)
+    """Groups by chat id, or `*`."""
+    direct: dict[str, Direct] = Field(default_factory=dict)
+    """Direct chats by user id, or `*`."""
+    dms: dict[str, DmHistory] = Field(default_factory=dict)
+    """History by user id; an account's map replaces the channel's."""
+    default_to: Identifier | None = None
+    """Where messages go that name no chat."""
+    history_limit: Count | None = None
+    """Earlier group messages shown with a mention; 0: none; unset: `messages.groupChat.historyLimit`, else 50."""
+    dm_history_limit: Count | None = None
+    """Earlier turns shown in direct chats; 0: none; unset: all."""
+    text_chunk_limit: Annotated[Positive, Field(le=4096)] = 4000
+    """Characters of one message, in UTF-16 units; Telegram takes 4096."""
+    streaming: Streaming = absent(Streaming)
+    """How an answer appears while it is written."""
+    reply_to_mode: Literal["off", "first", "all", "batched"] = "first"
+    """Which messages of an answer quote the question."""
+    link_preview: Flag = True
+    """Show previews of links."""
+    rich_messages: Flag = False
+    """Use rich messages where the server has them."""
+    markdown: Markdown = absent(Markdown)
+    """How text is shown."""
+    response_prefix: str | None = None
+    """Put before each reply; empty: nothing; unset: `messages.responsePrefix`."""
+    ack_reaction: str | None = None
+    """Emoji on a message being worked on; empty: none; unset: `messages.ackReaction`."""
+    ack_reaction_scope: AckScope | None = None
+    """Unset: `messages.ackReactionScope`."""
+    media_max_mb: PositiveAmount = 100
+    """Largest file taken or sent, megabytes; Telegram's own limits are 20 down and 50 up."""
+    proxy: str | None = Field(default=None, repr=False)
+    """Address of a proxy."""
+    api_root: str = "https://api.telegram.org"
+    """Address of the Bot API server, without `/bot<token>`."""
+    trusted_local_file_roots: Names = ()
+    """Folders an own Bot API server may hand out files from."""
+    webhook_url: str | None = None
+    """Public address; set: updates are pushed instead of polled."""
+    webhook_secret: Secret | None = Field(default=None, repr=False)
+    """Secret that pushed updates must carry."""
+    webhook_path: str = "/telegram-webhook"
+    """Path that updates are pushed to."""
+    webhook_host: str = "127.0.0.1"
+    """Address to listen on for them."""
+    webhook_port: Annotated[Count, Field(le=65535)] = 8787
+    """Port to listen on; 0: any free one."""
+    webhook_cert_path: str | None = None
+    """Certificate given to Telegram, for self-signed ones."""
+    capabilities: Annotated[Capabilities, BeforeValidator(_capabilities)] = absent(Capabilities)
+    """What the bot may use."""
+    actions: Actions = absent(Actions)
+    """What the message tool may do."""
+    commands: ChannelCommands = absent(ChannelCommands)
+    """The command menu."""
+    custom_commands: tuple[CustomCommand, ...] = ()
+    """More entries of the menu."""
+    reaction_notifications: Literal["off", "own", "all"] = "own"
+    """Reactions the agent hears of: none, those on its messages, all."""
+    reaction_level: Literal["off", "ack", "minimal", "extensive"] = "minimal"
+    """How freely the agent reacts."""
+    error_policy: Literal["always", "once", "silent"] = "always"
+    """Whether failures are told in the chat."""
+    silent_error_replies: Flag = False
+    """Send failure notes without a sound."""
+    exec_approvals: ExecApprovals = absent(ExecApprovals)
+    """Approving commands from the chat."""
+    config_writes: Flag = True
+    """Let the owner change the configuration from here."""
+    join_intro: Flag = False
+    """Say hello when added to a group."""
+    context_visibility: ContextVisibility | None = None
+    """Whose quoted words the model sees; unset: `channels.defaults.contextVisibility`."""
+    mention_patterns: MentionPatterns | None = None
+    """Where mention patterns count; unset: everywhere."""
+    heartbeat_visibility: HeartbeatVisibility | None = None
+    """What is seen of heartbeats; unset: `channels.defaults`."""
+    health_monitor: HealthMonitor = absent(HealthMonitor)
+    """Watching the connection."""
+    network: Network = absent(Network)
+    """How the platform is reached."""
+    auto_topic_label: Any = None
+    """Accepted and not used."""
+    thread_bindings: Any = None
+    """Accepted and not used; see `session.threadBindings`."""
+
+    @field_validator("api_root")
+    @classmethod
+    def _without_token(cls, value: str) -> str:
+        if "/bot" in value:
+            raise ValueError("write the address without /bot<token>; the token is added by itself")
+        return value.rstrip("/")
+
+
+class TelegramChannel(TelegramAccount):
+    """All Telegram bots: settings of each, and the bots themselves under `accounts`."""
+
+    accounts: dict[str, TelegramAccount] = Field(default_factory=dict)
+    """Bots by name; each key overrides the one above. A token above is the bot `default`."""
+    default_account: str | None = None
+    """The bot that sends when none is named; unset: `default`, else the first."""
+
+    def account_options(self) -> dict[str, TelegramAccount]:
+        """Every bot with the channel's settings filled in, by normalised account id."""
+        shared = _given(self)
+        token: dict[str, Any] = {name: shared.pop(name) for name in ("bot_token", "token_file") if name in shared}
+        merged = {
+            normalize_id(name, DEFAULT_ACCOUNT): {**shared, **_given(account)}
+            for name, account in self.accounts.items()
+        }
+        if not merged or (token and DEFAULT_ACCOUNT not in merged):
+            merged = {DEFAULT_ACCOUNT: dict(shared), **merged}
+        root = merged.get(DEFAULT_ACCOUNT)
+        if root is not None and "bot_token" not in root and "token_file" not in root:
+            root.update(token)
+        if not self.enabled:
+            merged = {name: {**options, "enabled": False} for name, options in merged.items()}
+        blank = TelegramAccount.model_construct()
+        return {name: blank.model_copy(update=options) for name, options in merged.items()}
+
+
+def _given(account: TelegramAccount) -> dict[str, Any]:
+    """The settings an account states itself, by attribute name."""
+    return {name: getattr(account, name) for name in TelegramAccount.model_fields if name in account.model_fields_set}
