@@ -125,11 +125,12 @@ class DeliveryStore(Protocol):
         """Return the addresses of an account for which parts are due or being sent."""
         ...
 
-    async def begin_sending(self, address: Address, owner: str) -> Delivery | None:
+    async def begin_sending(self, address: Address, owner: str, *, may_send: bool) -> Delivery | None:
         """Return the oldest open part of a lane, made durable as SENDING by `owner`; None when there is none.
 
         A part with a `due_at` in the future is returned unchanged, as DUE. A part that was already SENDING has
-        an attempt without a recorded end; it is returned as it was, marked `stale`. Previews are never returned.
+        an attempt without a recorded end; it is returned as it was, marked `stale`. Without `may_send`
+        nothing changes and the part is returned as it stands. Previews are never returned.
         """
         ...
 

@@ -68,7 +68,7 @@ def insert_drafts(
     return ids
 
 
-def begin_sending(connection: Connection, address: Address, owner: str, now: int) -> Delivery | None:
+def begin_sending(connection: Connection, address: Address, owner: str, now: int, *, may_send: bool) -> Delivery | None:
     """Take the oldest open part of a lane; see `DeliveryStore.begin_sending`."""
     row = connection.execute(
         f"SELECT {COLUMNS} FROM deliveries WHERE channel = ? AND account = ? AND chat = ? AND thread IS ?"
@@ -80,7 +80,7 @@ def begin_sending(connection: Connection, address: Address, owner: str, now: int
     found = row_to_delivery(row)
     if found.state is DeliveryState.SENDING:
         return row_to_delivery(row, stale=True)
-    if found.due_at > now:
+    if found.due_at > now or not may_send:
         return found
     row = connection.execute(
         f"UPDATE deliveries SET state = 'sending', attempt = attempt + 1, owner = ? WHERE id = ? RETURNING {COLUMNS}",

@@ -63,7 +63,7 @@ class Reader:
         """Return parts that ended badly and were not reported yet."""
         rows = await self.rows(
             f"SELECT {COLUMNS} FROM deliveries WHERE state IN ('unknown', 'dead', 'expired') AND reported = 0"
-            " ORDER BY id LIMIT ?",
+            " AND (kind <> 'preview' OR state = 'unknown') ORDER BY id LIMIT ?",
             limit,
         )
         return [row_to_delivery(row) for row in rows]

@@ -153,10 +153,12 @@ class SqliteStore:
         """See `DeliveryStore`."""
         return await self._reader.open_lanes(channel, account)
 
-    async def begin_sending(self, address: Address, owner: str) -> Delivery | None:
+    async def begin_sending(self, address: Address, owner: str, *, may_send: bool) -> Delivery | None:
         """See `DeliveryStore`."""
         now = self._clock.now()
-        return await self._writer.run(lambda c: outbox.begin_sending(c, address, owner, now), CrashPoint.SENDING_STORED)
+        return await self._writer.run(
+            lambda c: outbox.begin_sending(c, address, owner, now, may_send=may_send), CrashPoint.SENDING_STORED
+        )
 
     async def settle(self, settlements: Sequence[Settlement]) -> None:
         """See `DeliveryStore`."""

@@ -1,0 +1,1 @@
+"""The HTTP side: health now, the control plane and web page later."""

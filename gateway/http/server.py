@@ -1,0 +1,71 @@
+"""One HTTP server on one port, and the same application kind on a Unix socket for the local command line."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from aiohttp import web
+
+from tidegate.errors import ConfigError
+
+MAX_BODY = 1 << 20
+"""Bytes that a request body may hold before its route says otherwise."""
+SHUTDOWN_SECONDS = 2.0
+
+
+@asynccontextmanager
+async def serve(app: web.Application, host: str, port: int) -> AsyncIterator[int]:
+    """Serve `app` on a TCP port and yield the port in use (port 0 picks one).
+
+    Raises:
+        ConfigError: The address cannot be used; says what to change.
+    """
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS, handle_signals=False)
+    await runner.setup()
+    try:
+        listener = _bind(host, port)
+        site = web.SockSite(runner, listener)
+        await site.start()
+        yield listener.getsockname()[1]
+    finally:
+        await runner.cleanup()
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise ConfigError(
+            f"gateway.port: cannot listen on {host}:{port}: {error.strerror or error}. "
+            "Set gateway.port or pass --port with a free one."
+        ) from error
+    listener.listen(128)
+    listener.setblocking(False)
+    return listener
+
+
+@asynccontextmanager
+async def serve_unix(app: web.Application, path: Path) -> AsyncIterator[None]:
+    """Serve `app` on a Unix socket that only this user can open."""
+    path.unlink(missing_ok=True)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS, handle_signals=False)
+    await runner.setup()
+    before = os.umask(0o177)
+    try:
+        site = web.UnixSite(runner, str(path))
+        await site.start()
+    finally:
+        os.umask(before)
+    try:
+        yield
+    finally:
+        await runner.cleanup()
+        path.unlink(missing_ok=True)

@@ -1,0 +1,65 @@
+"""One gateway a state directory: the lock that makes the boot id the owner of every turn."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tidegate.errors import TidegateError
+
+
+class AlreadyRunning(TidegateError):
+    """Another process holds the state directory.
+
+    Attributes:
+        pid: Its process id, 0 when unknown.
+    """
+
+    def __init__(self, path: Path, pid: int) -> None:
+        super().__init__(
+            f"another gateway (pid {pid or 'unknown'}) uses {path.parent}. "
+            "Talk to it with `tidegate chat`, stop it, or give this one its own --state-dir."
+        )
+        self.pid = pid
+
+
+class StateLock:
+    """An exclusive lock on the state directory, held until the process ends, however it ends."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._path = state_dir / "gateway.lock"
+        self._file: int | None = None
+
+    def __enter__(self) -> Self:
+        """Take the lock. Raises AlreadyRunning."""
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            pid = _read_pid(descriptor)
+            os.close(descriptor)
+            raise AlreadyRunning(self._path, pid) from error
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps({"pid": os.getpid()}).encode(), 0)
+        self._file = descriptor
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give the lock back."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def _read_pid(descriptor: int) -> int:
+    try:
+        return int(json.loads(os.pread(descriptor, 200, 0) or b"{}").get("pid", 0))
+    except (ValueError, AttributeError):
+        return 0
