@@ -66,7 +66,7 @@ class OpenAIChat:
             ModelError: See `ModelProvider.complete`.
         """
         body = await encode_request(request, self._provider, self._dialect, self._load_blob)
-        answer = _Answer(self._provider, request, on_text)
+        answer = StreamedAnswer(self._provider, request, on_text)
         async with self._transport.post("/chat/completions", self._headers, body) as response:
             if response.content_type == "application/json":
                 answer.take_whole(await read_whole(response, self._provider))
@@ -89,7 +89,7 @@ class _Call:
         self.extra: Any = None
 
 
-class _Answer:
+class StreamedAnswer:
     """Puts the pieces of one streamed answer together."""
 
     def __init__(self, provider: str, request: ModelRequest, on_text: OnText) -> None:
