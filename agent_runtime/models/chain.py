@@ -13,7 +13,9 @@ from tidegate.clock import SECOND, Clock
 from tidegate.errors import ModelError, ModelRefused, ModelUnavailable
 
 RETRY_BUDGET = 90.0
-"""Seconds after which a request starts no further attempt."""
+"""Seconds after which a request waits for nothing and repeats nothing; untried models are still asked."""
+TOTAL_BUDGET = 900.0
+"""Seconds after which a request starts no further attempt at all."""
 MAX_PAUSE = 30.0
 """Seconds that a request waits for a model to come back."""
 _SHORT = (30.0, 60.0, 300.0)
@@ -123,7 +125,7 @@ class ModelChain:
             ModelRefused: The model declined, or no candidate works until a person changes something.
             ModelUnavailable: No candidate answers now.
         """
-        attempt = _Attempt(request, on_text, self._clock.monotonic() + RETRY_BUDGET)
+        attempt = _Attempt(request, on_text, self._clock.monotonic())
         known = dict(await self._cooldowns.get_many([candidate.id for candidate in self._candidates]))
         ready = [candidate for candidate in self._candidates if not self._is_cooling(known, candidate)]
         reply = await self._try_all(ready, known, attempt)
@@ -135,7 +137,7 @@ class ModelChain:
             reply = await self._try(candidate, known, attempt)
         if reply is not None:
             return self._named(reply)
-        raise attempt.worst()
+        raise attempt.worst(self._seconds_to_wait(known))
 
     async def _try_all(
         self, candidates: Sequence[Candidate], known: dict[str, Cooldown], attempt: _Attempt
@@ -146,7 +148,7 @@ class ModelChain:
             reply = await self._try(candidate, known, attempt)
             if reply is not None:
                 return reply
-            if self._clock.monotonic() >= attempt.deadline:
+            if self._clock.monotonic() >= attempt.started + TOTAL_BUDGET:
                 break
         return None
 
@@ -216,6 +218,11 @@ class ModelChain:
                 best = (pause, candidate)
         return (best[1], best[0]) if best is not None and left > 0 else None
 
+    def _seconds_to_wait(self, known: Mapping[str, Cooldown]) -> float:
+        """Return the seconds until the first cool-down ends."""
+        ends = [cooldown.until for cooldown in known.values()]
+        return max(0.0, (min(ends) - self._clock.now()) / SECOND) if ends else 0.0
+
     def _named(self, reply: ModelReply) -> ModelReply:
         primary = self._candidates[0].ref
         return replace(reply, fallback_from=primary if reply.model != primary else "")
@@ -224,9 +231,10 @@ class ModelChain:
 class _Attempt:
     """What happened so far to one request."""
 
-    def __init__(self, request: ModelRequest, on_text: OnText, deadline: float) -> None:
+    def __init__(self, request: ModelRequest, on_text: OnText, started: float) -> None:
         self.request = request
-        self.deadline = deadline
+        self.started = started
+        self.deadline = started + RETRY_BUDGET
         self.failed: set[str] = set()
         self.probed: set[str] = set()
         self.useless: set[str] = set()
@@ -250,11 +258,11 @@ class _Attempt:
         self.failed.add(candidate.id)
         self._errors.append(error)
 
-    def worst(self) -> ModelError:
-        """Return the error to raise: the primary's, which is what a person must hear about."""
+    def worst(self, retry_after: float) -> ModelError:
+        """Return the error to raise: the first one, which is what a person must hear about."""
         if self._errors:
             return self._errors[0]
-        return ModelUnavailable("every model is cooling down", "rate_limit")
+        return ModelUnavailable("every model is cooling down", "rate_limit", retry_after)
 
 
 def _drop_text(_text: str) -> None:

@@ -33,7 +33,7 @@ class LiteLLM:
             ModelRefused: litellm is not installed; the message holds the command that installs it.
             ModelError: See `ModelProvider.complete`.
         """
-        litellm = await asyncio.to_thread(_load_litellm, self._provider)
+        litellm, openai = await asyncio.to_thread(_load_litellm, self._provider)
         body: dict[str, Any] = json.loads(await encode_request(request, self._provider, Dialect(), self._load_blob))
         body["timeout"] = TOTAL
         if self._api_key:
@@ -51,17 +51,15 @@ class LiteLLM:
                     answer.take_event(chunk.model_dump_json().encode())
         except TimeoutError as error:
             raise failure_of_kind(self._provider, "timeout", "no answer in time") from error
-        except litellm.exceptions.APIError as error:
-            raise _failure(self._provider, error) from error
-        except litellm.openai.OpenAIError as error:
+        except openai.OpenAIError as error:  # litellm's own errors all derive from these
             raise _failure(self._provider, error) from error
         answer.take_event(b"[DONE]")
         return answer.reply()
 
 
-def _load_litellm(provider: str) -> ModuleType:
+def _load_litellm(provider: str) -> tuple[ModuleType, ModuleType]:
     try:
-        return importlib.import_module("litellm")
+        return importlib.import_module("litellm"), importlib.import_module("openai")
     except ImportError as error:
         raise ModelRefused(f"{provider} needs litellm: {INSTALL}", "not_found") from error
 
