@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from enum import StrEnum
 from typing import Final
 
@@ -19,7 +19,7 @@ from tidegate.routing.threads import THREAD_MARK
 
 DEFAULT_HOUR: Final = 4
 DEFAULT_TRIGGERS: Final = ("/new", "/reset")
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ResetType(StrEnum):

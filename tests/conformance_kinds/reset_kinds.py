@@ -7,7 +7,6 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from conformance_kinds.routing_kinds import Row
-
 from tidegate.routing import reset
 from tidegate.routing.reset import ResetMode, ResetPolicy, ResetRule, ResetSettings, ResetType, SessionTimes
 
@@ -31,7 +30,9 @@ def _number(value: Any) -> float | None:
 
 def settings(session: Row) -> ResetSettings:
     """Return the reset sections of a raw session section."""
-    by_type = {ResetType(k): r for k, v in (session.get("resetByType") or {}).items() if k in set(ResetType) and (r := rule(v))}
+    by_type = {
+        ResetType(k): r for k, v in (session.get("resetByType") or {}).items() if k in set(ResetType) and (r := rule(v))
+    }
     by_channel = {k: r for k, v in (session.get("resetByChannel") or {}).items() if (r := rule(v))}
     return ResetSettings(rule(session.get("reset")), by_type, by_channel)
 

@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from conformance_kinds.routing_kinds import Row, peer, table, text
-
 from tidegate.events import Address, MessageEvent, Peer, PeerKind, Sender
 from tidegate.routing import keys, threads
 from tidegate.routing.bindings import RouteQuery
