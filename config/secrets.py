@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import selectors
+import signal
 import stat
 import subprocess
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -151,26 +155,57 @@ def read_private_file(path: Path, max_bytes: int) -> str:
 
 
 def _run(command: list[str], environment: Mapping[str, str], request: str, provider: SecretProvider) -> bytes:
-    """Run a provider's program; its output is read into a file so that no amount of it can fill memory."""
+    """Run a provider's program under its deadline and take no more output than allowed."""
+    deadline = time.monotonic() + provider.timeout_ms / 1000
     try:
-        done = subprocess.run(
+        process = subprocess.Popen(
             command,
-            input=request.encode(),
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=dict(environment),
-            timeout=provider.timeout_ms / 1000,
-            check=False,
+            start_new_session=True,
         )
-    except subprocess.TimeoutExpired as error:
-        raise SecretUnavailable(f"{command[0]} gave no answer within {provider.timeout_ms} ms") from error
     except OSError as error:
         raise SecretUnavailable(f"{command[0]} cannot be run: {error.strerror}") from error
-    if done.returncode != 0:
-        raise SecretUnavailable(f"{command[0]} failed with exit code {done.returncode}")
-    if len(done.stdout) > provider.max_bytes:
+    with process:
+        try:
+            output = _exchange(process, request.encode(), deadline, provider.max_bytes)
+            code = process.wait(timeout=max(0.0, deadline - time.monotonic()))
+        except (TimeoutError, subprocess.TimeoutExpired) as error:
+            raise SecretUnavailable(f"{command[0]} gave no answer within {provider.timeout_ms} ms") from error
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    if len(output) > provider.max_bytes:
         raise SecretUnavailable(f"{command[0]} gave more than {provider.max_bytes} bytes")
-    return done.stdout
+    if code != 0:
+        raise SecretUnavailable(f"{command[0]} failed with exit code {code}")
+    return output
+
+
+def _exchange(process: subprocess.Popen[bytes], request: bytes, deadline: float, max_bytes: int) -> bytes:
+    """Hand over the request, which is far smaller than a pipe's buffer, and read the answer up to the limit.
+
+    Raises:
+        TimeoutError: The deadline passed.
+    """
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.write(request)
+        process.stdin.close()
+    output = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while len(output) <= max_bytes:
+            if not selector.select(max(0.0, deadline - time.monotonic())):
+                raise TimeoutError
+            chunk = os.read(process.stdout.fileno(), 65_536)
+            if not chunk:
+                return output
+            output += chunk
+    return output
 
 
 def _pointer(document: object, pointer: str) -> object:

@@ -17,7 +17,7 @@ from tidegate.config.json5 import Node
 from tidegate.config.model import SECTIONS
 from tidegate.config.paths import KeyPath, format_path
 from tidegate.config.problems import Problem, ProblemKind
-from tidegate.config.sections.base import Section
+from tidegate.config.sections.base import NESTED_ERROR, Section
 from tidegate.config.sections.bindings import AccessGroup, Binding
 from tidegate.config.sections.channels import AVAILABLE_CHANNELS, CHANNEL_SETTINGS, KNOWN_CHANNELS
 from tidegate.config.sources import child, descend, locate_key, locate_node
@@ -153,7 +153,7 @@ class Validator:
         try:
             return model.model_validate(value)
         except ValidationError as error:
-            errors = error.errors(include_url=False)
+            errors = _flat(error.errors(include_url=False))
         extra = [details for details in errors if details["type"] == "extra_forbidden"]
         if extra:
             trimmed = copy.deepcopy(value)
@@ -164,7 +164,7 @@ class Validator:
             try:
                 section = model.model_validate(trimmed)
             except ValidationError as error:
-                errors = error.errors(include_url=False)
+                errors = _flat(error.errors(include_url=False))
             else:
                 return section
         seen: set[KeyPath] = set()
@@ -238,6 +238,18 @@ class Validator:
             close = known_keys.nearest(key, sorted(candidates))
             hint = f"did you mean '{close}'?" if close and close != key else ""
         self._findings.refuse(path, f"{what} '{key}'", hint, ProblemKind.UNKNOWN_KEY, key=True)
+
+
+def _flat(errors: list[ErrorDetails], loc: tuple[int | str, ...] = ()) -> list[ErrorDetails]:
+    """Errors of nested sections beside those of their parents, each with its whole place."""
+    flat: list[ErrorDetails] = []
+    for details in errors:
+        place = (*loc, *details["loc"])
+        if details["type"] == NESTED_ERROR:
+            flat.extend(_flat(details["ctx"]["errors"], place))
+        else:
+            flat.append({**details, "loc": place})
+    return flat
 
 
 def _kind_of(value: object) -> str:

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field, PrivateAttr
 from tidegate.config.sections.base import (
     Count,
     Flag,
+    Lazy,
     ModelChoice,
     ModelOrName,
     Names,
@@ -89,11 +90,11 @@ class AgentEntry(Section):
     """How long it thinks before it answers."""
     skills: Names | None = None
     """Skills it may use; empty: none; unset: all."""
-    identity: Identity = absent(Identity)
+    identity: Lazy[Identity] = absent(Identity)
     """How it appears."""
-    group_chat: GroupChat = absent(GroupChat)
+    group_chat: Lazy[GroupChat] = absent(GroupChat)
     """How it reads groups."""
-    tools: AgentTools = absent(AgentTools)
+    tools: Lazy[AgentTools] = absent(AgentTools)
     """What it may do."""
     typing_mode: TypingMode | None = None
     """When the typing sign appears."""
@@ -141,13 +142,13 @@ class AgentDefaults(Section):
     """Do not create the workspace's first files."""
     context_injection: ContextInjection = "always"
     """When workspace files are put before the conversation."""
-    silent_reply: SilentReply = absent(SilentReply)
+    silent_reply: Lazy[SilentReply] = absent(SilentReply)
     """Where an agent may say nothing."""
     skills: Names | None = None
     """Skills agents may use; empty: none; unset: all."""
     params: dict[str, Any] = Field(default_factory=dict)
     """Extra fields of model requests."""
-    system_agent: Owner = absent(Owner)
+    system_agent: Lazy[Owner] = absent(Owner)
     """The agent that owns what belongs to no conversation."""
 
 
@@ -183,11 +184,11 @@ class AgentsSection(Section):
 
     ownership: Literal["explicit"] | None = None
     """`explicit`: no agent is the default because of its place; bindings or `defaults.systemAgent` say who answers."""
-    defaults: AgentDefaults = absent(AgentDefaults)
+    defaults: Lazy[AgentDefaults] = absent(AgentDefaults)
     """Settings for all agents."""
-    entries: dict[str, AgentEntry] = Field(default_factory=dict)
+    entries: dict[str, Lazy[AgentEntry]] = Field(default_factory=dict)
     """Agents by id."""
-    list: tuple[ListedAgent, ...] = ()
+    list: tuple[Lazy[ListedAgent], ...] = ()
     """The older form of `entries`; not both."""
 
     _state_dir: Path = PrivateAttr(default=Path("."))

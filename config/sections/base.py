@@ -7,8 +7,22 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Strict, Tag, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    Strict,
+    Tag,
+    ValidationError,
+    WithJsonSchema,
+)
 from pydantic.alias_generators import to_camel
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from tidegate.config.durations import DurationUnit, parse_duration
 
@@ -29,6 +43,33 @@ class Section(BaseModel):
 
 
 S = TypeVar("S", bound=Section)
+T = TypeVar("T")
+
+NESTED_ERROR = "nested"
+"""Type of the error that carries a lazily built section's own errors in its context, under `errors`."""
+
+
+class _BuildWhenPresent:
+    """Keeps a nested section's validator from being built until the file has that section."""
+
+    def __get_pydantic_core_schema__(self, source: type[Section], handler: GetCoreSchemaHandler) -> CoreSchema:
+        def validate(value: object) -> Section:
+            try:
+                return source.model_validate(value)
+            except ValidationError as error:
+                errors = error.errors(include_url=False)
+                raise PydanticCustomError(NESTED_ERROR, "nested", {"errors": errors}) from None
+
+        def describe(_: CoreSchema, describe_schema: GetJsonSchemaHandler) -> JsonSchemaValue:
+            source.model_rebuild()
+            return describe_schema(source.__pydantic_core_schema__)
+
+        metadata = {"pydantic_js_functions": [describe]}
+        return core_schema.no_info_plain_validator_function(validate, metadata=metadata)
+
+
+Lazy = Annotated[T, _BuildWhenPresent()]
+"""A nested section whose validator is built when the file has it; absent ones cost a start nothing."""
 
 
 def absent(model: type[S]) -> Any:
@@ -164,7 +205,7 @@ class ModelChoice(Section):
     """Tried in order when the primary fails; empty: none."""
 
 
-ModelOrName = Annotated[ModelChoice, BeforeValidator(_model_choice)]
+ModelOrName = Annotated[Lazy[ModelChoice], BeforeValidator(_model_choice)]
 
 
 class ToolNames(Section):

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from tidegate.config.sections.base import DmScope, GroupScope, Identifiers, Names, Section, absent
+from tidegate.config.sections.base import DmScope, GroupScope, Identifiers, Lazy, Names, Section, absent
 
 
 class Peer(Section):
@@ -25,7 +25,7 @@ class Match(Section):
     """Channel id, such as `telegram`."""
     account_id: str = "default"
     """Account of the channel; unset: the one called `default`; `*`: every account."""
-    peer: Peer | None = None
+    peer: Lazy[Peer] | None = None
     """Conversation; unset: any."""
     guild_id: str = ""
     """Discord server; unset: any."""
@@ -49,13 +49,13 @@ class Binding(Section):
 
     agent_id: str
     """The agent; empty: the default agent."""
-    match: Match
+    match: Lazy[Match]
     """What the rule applies to."""
     type: Literal["route", "acp"] = "route"
     """`acp` entries are accepted and not used."""
     comment: str | None = None
     """For people."""
-    session: BindingSession = absent(BindingSession)
+    session: Lazy[BindingSession] = absent(BindingSession)
     """Session settings for what this rule matches."""
     acp: dict[str, Any] | None = None
     """Settings of `acp` entries; not used."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from tidegate.config.sections.base import ContextVisibility, Flag, GroupPolicy, Positive, Section, absent
+from tidegate.config.sections.base import ContextVisibility, Flag, GroupPolicy, Lazy, Positive, Section, absent
 from tidegate.config.sections.telegram import HeartbeatVisibility, TelegramChannel
 
 AVAILABLE_CHANNELS = frozenset({"telegram"})
@@ -76,20 +76,20 @@ class ChannelDefaults(Section):
     """Which groups are answered."""
     context_visibility: ContextVisibility = "all"
     """Whose quoted words the model sees."""
-    heartbeat_visibility: HeartbeatVisibility = absent(HeartbeatVisibility)
+    heartbeat_visibility: Lazy[HeartbeatVisibility] = absent(HeartbeatVisibility)
     """What is seen of heartbeats."""
-    bot_loop_protection: BotLoopProtection = absent(BotLoopProtection)
+    bot_loop_protection: Lazy[BotLoopProtection] = absent(BotLoopProtection)
     """Stopping two bots that answer each other."""
-    implicit_mentions: ImplicitMentions = absent(ImplicitMentions)
+    implicit_mentions: Lazy[ImplicitMentions] = absent(ImplicitMentions)
     """What counts as a mention without the name."""
 
 
 class ChannelsSection(Section):
     """The platforms."""
 
-    defaults: ChannelDefaults = absent(ChannelDefaults)
+    defaults: Lazy[ChannelDefaults] = absent(ChannelDefaults)
     """Settings for all channels."""
     model_by_channel: dict[str, dict[str, str]] = Field(default_factory=dict)
     """Model by channel and peer."""
-    telegram: TelegramChannel | None = None
+    telegram: Lazy[TelegramChannel] | None = None
     """Telegram bots; unset: none."""

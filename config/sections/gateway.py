@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from tidegate.config.sections.base import Count, Flag, Names, Port, Positive, Secret, Section, absent
+from tidegate.config.sections.base import Count, Flag, Lazy, Names, Port, Positive, Secret, Section, absent
 
 DEFAULT_PORT = 18790
 
@@ -33,7 +33,7 @@ class GatewayAuth(Section):
     """Shared secret; unset in mode `token`: one is generated into the state directory."""
     password: Secret | None = Field(default=None, repr=False)
     """Shared password for mode `password`."""
-    rate_limit: RateLimit = absent(RateLimit)
+    rate_limit: Lazy[RateLimit] = absent(RateLimit)
     """Limits on wrong secrets."""
 
     @property
@@ -62,9 +62,9 @@ class GatewaySection(Section):
     """Addresses to listen on; anything but `loopback` needs a token or password."""
     custom_bind_host: str | None = None
     """Address for `bind: "custom"`."""
-    auth: GatewayAuth = absent(GatewayAuth)
+    auth: Lazy[GatewayAuth] = absent(GatewayAuth)
     """How a connection proves that it is the operator's."""
-    reload: Reload = absent(Reload)
+    reload: Lazy[Reload] = absent(Reload)
     """What happens when the file changes."""
     trusted_proxies: Names = ()
     """Addresses or networks whose forwarding headers are believed; empty: none."""

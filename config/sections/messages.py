@@ -12,6 +12,7 @@ from tidegate.config.sections.base import (
     Count,
     Flag,
     Identifiers,
+    Lazy,
     Names,
     Positive,
     QueueMode,
@@ -95,9 +96,9 @@ class Outbox(Section):
 class MessagesSection(Section):
     """What happens between a message and its answer."""
 
-    queue: Queue = absent(Queue)
+    queue: Lazy[Queue] = absent(Queue)
     """Messages that arrive while a turn runs."""
-    inbound: Inbound = absent(Inbound)
+    inbound: Lazy[Inbound] = absent(Inbound)
     """Joining quick successions."""
     response_prefix: str | None = None
     """Put before each reply; `auto`: the agent's name in brackets; empty: nothing."""
@@ -105,13 +106,13 @@ class MessagesSection(Section):
     """Emoji set on a message being worked on; empty: none; unset: the agent's emoji."""
     ack_reaction_scope: AckScope = "group-mentions"
     """Where that reaction is set."""
-    group_chat: GroupChat = absent(GroupChat)
+    group_chat: Lazy[GroupChat] = absent(GroupChat)
     """How groups are read."""
     visible_replies: Visible = "automatic"
     """`automatic`: the final text is sent; `message_tool`: only what the message tool sends."""
-    status_reactions: StatusReactions = absent(StatusReactions)
+    status_reactions: Lazy[StatusReactions] = absent(StatusReactions)
     """Reactions that show how far a turn is."""
-    outbox: Outbox = absent(Outbox)
+    outbox: Lazy[Outbox] = absent(Outbox)
     """Replies on their way."""
 
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from tidegate.config.sections.base import Amount, Flag, Positive, Secret, Section
+from tidegate.config.sections.base import Amount, Flag, Lazy, Positive, Secret, Section
 
 ModelApi = Literal[
     "openai-completions",
@@ -52,7 +52,7 @@ class ModelEntry(Section):
     """The model can think before it answers."""
     input: tuple[Literal["text", "image", "video", "audio"], ...] = ("text",)
     """What it reads."""
-    cost: ModelCost | None = None
+    cost: Lazy[ModelCost] | None = None
     """Prices; unset: unknown, so budgets in money do not bind."""
     context_window: Positive | None = None
     """Tokens it can read at once; unset: taken from what is known about the model."""
@@ -91,7 +91,7 @@ class ModelProvider(Section):
     """Extra fields of every request."""
     region: str | None = None
     """Cloud region, for providers that have them."""
-    models: tuple[ModelEntry, ...] = ()
+    models: tuple[Lazy[ModelEntry], ...] = ()
     """Models; empty: any model id is passed on."""
 
 
@@ -100,5 +100,5 @@ class ModelsSection(Section):
 
     mode: Literal["merge", "replace"] = "merge"
     """`merge`: these providers and the well-known ones; `replace`: these only."""
-    providers: dict[str, ModelProvider] = Field(default_factory=dict)
+    providers: dict[str, Lazy[ModelProvider]] = Field(default_factory=dict)
     """Providers by the name used in `<provider>/<model>`."""

