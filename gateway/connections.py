@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -44,6 +45,22 @@ class Connections:
 
     def __init__(self) -> None:
         self._rows: dict[tuple[str, str], Connection] = {}
+        self._changed = asyncio.Event()
+
+    def changed(self) -> None:
+        """Tell those who wait that an adapter came or went."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def wait_for(self, address: Address, seconds: float) -> Adapter | None:
+        """Return the adapter that owns an address once it is connected, or None when that takes too long."""
+        try:
+            async with asyncio.timeout(seconds):
+                while (adapter := self.adapter_for(address)) is None:
+                    await self._changed.wait()
+                return adapter
+        except TimeoutError:
+            return None
 
     def add(self, channel: str, account: str) -> Connection:
         """Return the row of an account, made when missing."""

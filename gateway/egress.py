@@ -138,10 +138,9 @@ def visible_so_far(text: str) -> str:
     begun = spoken.rfind("<")
     if begun >= 0 and ">" not in spoken[begun:] and len(spoken) - begun <= _LONGEST_TAG:
         spoken = spoken[:begun]
-    shown = _hold_back(spoken.strip())
-    if not shown or is_silent_payload(shown) or is_rule_only(shown):
+    if is_silent_payload(spoken) or is_rule_only(spoken):
         return ""
-    shown = strip_silent(shown) if SILENT in shown.upper() else shown
+    shown = _hold_back(strip_silent(spoken) if SILENT in spoken.upper() else spoken.strip())
     return strip_heartbeat(shown).text if HEARTBEAT_ACK in shown else shown
 
 

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 
 import structlog
 
-from tidegate.adapters.base import Typing
+from tidegate.adapters.base import Reactions, Typing
 from tidegate.errors import DeliveryDeferred, DeliveryError
-from tidegate.events import Address
+from tidegate.events import Address, MessageEvent
 from tidegate.gateway.connections import Connections
 from tidegate.gateway.delivery import Outbox
 
@@ -33,17 +33,36 @@ class Presence:
         self._outbox = outbox
 
     @asynccontextmanager
-    async def typing(self, address: Address, *, enabled: bool = True) -> AsyncIterator[None]:
-        """Show typing in a chat for as long as the block runs, however it ends."""
-        if not enabled:
-            yield
-            return
+    async def shown(self, event: MessageEvent, *, typing: bool, emoji: str) -> AsyncIterator[asyncio.TaskGroup]:
+        """Show typing in the chat of `event` for as long as the block runs, however it ends.
+
+        Args:
+            emoji: Set on the message as a sign that it is being worked on; empty for none.
+
+        Yields:
+            The task group that owns what is shown, for more of the same kind.
+        """
         async with asyncio.TaskGroup() as group:
-            task = group.create_task(self._keep_typing(address), name=f"typing:{address}")
+            if emoji:
+                group.create_task(self._react(event, emoji), name=f"ack:{event.address}")
+            task = (
+                group.create_task(self._keep_typing(event.address), name=f"typing:{event.address}") if typing else None
+            )
             try:
-                yield
+                yield group
             finally:
-                task.cancel()
+                if task is not None:
+                    task.cancel()
+
+    async def _react(self, event: MessageEvent, emoji: str) -> None:
+        adapter = self._connections.adapter_for(event.address)
+        if not isinstance(adapter, Reactions):
+            return
+        try:
+            async with asyncio.timeout(CALL_SECONDS):
+                await adapter.react(event.address, event.message_id, emoji)
+        except (DeliveryError, TimeoutError) as error:
+            log.debug("reaction.failed", lane=str(event.address), error=str(error))
 
     async def _keep_typing(self, address: Address) -> None:
         await asyncio.sleep(FIRST_AFTER)

@@ -10,7 +10,7 @@ from tidegate.adapters.base import Adapter, Outbound, TextPart
 from tidegate.errors import DeliveryDeferred, DeliveryError, DeliveryRefused, DeliveryUnavailable, StoreError
 from tidegate.gateway.connections import Connections
 from tidegate.gateway.delivery import SEND_SECONDS, Outbox
-from tidegate.gateway.egress import holds_back, visible_text
+from tidegate.gateway.egress import visible_so_far
 from tidegate.ids import new_id
 from tidegate.sessions.model import ClaimedTurn, DeliveryState, Draft, Settlement
 from tidegate.sessions.store import DeliveryStore
@@ -84,8 +84,8 @@ class Preview:
         return True
 
     async def _show(self, adapter: Adapter) -> None:
-        text = visible_text("".join(self._text))
-        if not text.strip() or holds_back(text) or text == self._shown:
+        text = visible_so_far("".join(self._text))
+        if not text.strip() or text == self._shown:
             return
         loop = asyncio.get_running_loop()
         if self._outbox.gated_until(self._address) > loop.time():

@@ -71,6 +71,7 @@ class Supervisor:
         self._build = build
         self._receive = receive
         self._store = store
+        self._connections = connections
         self._row: Connection = connections.add(channel, account)
         self._bus = bus
         self._clock = clock
@@ -127,6 +128,7 @@ class Supervisor:
         async with asyncio.timeout(CONNECT_LIMIT) as self._scope:
             async with adapter:
                 row.adapter = adapter
+                self._connections.changed()
                 self._renew()
                 cursor = await self._store.load_cursor(row.channel, row.account)
                 async for batch in adapter.events(cursor):

@@ -83,6 +83,11 @@ def summarize(dropped: Sequence[QueuedItem], cap: int) -> tuple[OverflowSummary,
     )
 
 
+def summary_line(text: str) -> str:
+    """Return one line of a summary for what somebody said."""
+    line = " ".join(text.split())
+    return line if len(line) <= MAX_LINE else line[: MAX_LINE - 1] + "…"
+
+
 def _line(item: QueuedItem) -> str:
-    text = " ".join(item.text.split()) or ("(attachment)" if item.has_media else "(no text)")
-    return text if len(text) <= MAX_LINE else text[: MAX_LINE - 1] + "…"
+    return summary_line(item.text) or ("(attachment)" if item.has_media else "(no text)")

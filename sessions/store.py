@@ -225,6 +225,10 @@ class ReadStore(Protocol):
         """Return counts for `status`."""
         ...
 
+    async def session_settings(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return the settings of every session that has any, by key."""
+        ...
+
 
 class Store(EventStore, TurnStore, DeliveryStore, PeopleStore, CooldownStore, ReadStore, Protocol):
     """Everything; callers ask for the small protocols."""

@@ -116,6 +116,11 @@ class Reader:
         )[0]
         return Totals(dict(events), dict(deliveries), sessions, running, waiting)
 
+    async def session_settings(self) -> dict[str, dict[str, Any]]:
+        """Return the settings of every session that has any."""
+        rows = await self.rows("SELECT key, settings FROM sessions WHERE settings <> ''")
+        return {key: json.loads(text) for key, text in rows}
+
 
 def _session(row: Sequence[Any]) -> SessionSummary:
     settings = json.loads(row[8]) if row[8] else {}

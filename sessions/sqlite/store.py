@@ -255,3 +255,7 @@ class SqliteStore:
     async def totals(self) -> Totals:
         """See `ReadStore`."""
         return await self._reader.totals()
+
+    async def session_settings(self) -> Mapping[str, Mapping[str, Any]]:
+        """See `ReadStore`."""
+        return await self._reader.session_settings()

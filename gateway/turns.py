@@ -1,0 +1,248 @@
+"""Runs one claimed turn: builds what the agent needs, watches the run, and makes the reply that is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from tidegate.adapters.base import TextPart
+from tidegate.agent_runtime.context import PromptFacts, SessionContext
+from tidegate.agent_runtime.events import Emit, MessageStarted, RunEvent, TextDelta, ToolEnded, ToolStarted
+from tidegate.agent_runtime.loop import run_turn
+from tidegate.agent_runtime.messages import Message, Role, ToolCall
+from tidegate.agent_runtime.tools.base import SessionFacts
+from tidegate.agent_runtime.tools.invoke import Toolbox
+from tidegate.agent_runtime.transcript import decode_message, encode_message
+from tidegate.agent_runtime.turn import EndReason, TurnInput, TurnOutcome
+from tidegate.clock import Clock
+from tidegate.errors import LeaseLost, ModelError
+from tidegate.events import Address, MessageEvent, PeerKind
+from tidegate.gateway import replies
+from tidegate.gateway.agents import Agent, AgentFactory
+from tidegate.gateway.bus import EventBus, Fact
+from tidegate.gateway.connections import Connections
+from tidegate.gateway.delivery import Outbox
+from tidegate.gateway.media import InboundMedia, OutboundMedia
+from tidegate.gateway.presence import Presence
+from tidegate.gateway.preview import Preview
+from tidegate.gateway.reply import ReplyMaker
+from tidegate.gateway.ruleset import TERMINAL, Ruleset
+from tidegate.sessions.model import ClaimedTurn, Finish, JournalEntry
+from tidegate.sessions.store import DeliveryStore, TurnStore
+
+Render = Callable[[Address, str], tuple[TextPart, ...]]
+
+log = structlog.get_logger("turns")
+
+
+class TurnJournal:
+    """Writes what a run does to the store, under the turn's lease (a runtime `Journal`)."""
+
+    def __init__(self, turn: ClaimedTurn, store: TurnStore) -> None:
+        self._turn = turn
+        self._store = store
+        self._may_be_waiting = False
+
+    async def record_message(self, message: Message) -> None:
+        """Make an assistant message with tool calls durable."""
+        await self._write(JournalEntry((encode_message(message),)))
+
+    async def tool_started(self, call: ToolCall) -> None:
+        """Make it durable that a tool is about to run; raises LeaseLost when it may not."""
+        await self._write(JournalEntry(tool_started=(call.id, call.name)))
+
+    async def tool_ended(self, call: ToolCall, result: Message) -> None:
+        """Make the result of a call durable."""
+        await self._write(JournalEntry((encode_message(result),), tool_ended=call.id))
+
+    async def take_steering(self) -> Sequence[Message]:
+        """Take messages that arrived for this run. The store told with the last write whether any may wait."""
+        if not self._may_be_waiting:
+            return ()
+        self._may_be_waiting = False
+        rows = await self._store.take_steering(self._turn, self._accept, _user_body)
+        return tuple(decode_message(row.body) for row in rows)
+
+    async def _write(self, entry: JournalEntry) -> None:
+        self._may_be_waiting = await self._store.journal(self._turn, entry)
+
+    def _accept(self, event: MessageEvent, is_owner: bool, mode: str) -> str | None:
+        """Return the text of a message that may join this run: same person, same place, same rights."""
+        first = self._turn.reply_event
+        senders = {item.sender.id for item in self._turn.events}
+        fits = (
+            mode in ("steer", "steer-backlog")
+            and senders == {event.sender.id}
+            and event.address == first.address
+            and is_owner == self._turn.is_owner
+            and not event.attachments
+        )
+        return event.text if fits else None
+
+
+def _user_body(text: str) -> str:
+    return encode_message(Message(Role.USER, text))
+
+
+@dataclass(frozen=True, slots=True)
+class TurnServices:
+    """What every turn uses."""
+
+    store: TurnStore
+    outbox_store: DeliveryStore
+    connections: Connections
+    outbox: Outbox
+    presence: Presence
+    inbound_media: InboundMedia
+    outbound_media: OutboundMedia
+    bus: EventBus
+    clock: Clock
+    render: Render
+
+
+class TurnRunner:
+    """Runs turns for the session workers. `use` swaps rules and agents on a reload; running turns keep theirs."""
+
+    def __init__(self, services: TurnServices, rules: Ruleset, agents: AgentFactory) -> None:
+        self._services = services
+        self._rules = rules
+        self._agents = agents
+
+    def use(self, rules: Ruleset, agents: AgentFactory) -> None:
+        """Take new rules and agents from the next turn on."""
+        self._rules, self._agents = rules, agents
+
+    async def run(self, turn: ClaimedTurn) -> Finish:
+        """Run a turn to its end. Raises LeaseLost when it was ended from outside."""
+        rules, agents, services = self._rules, self._agents, self._services
+        maker = ReplyMaker(turn, rules, services.render, services.outbound_media)
+        self._tell("turn.started", turn, attempt=turn.attempt)
+        if turn.exhausted:
+            return maker.failure(replies.EXHAUSTED, "exhausted")
+        try:
+            agent = await agents.get(turn.agent)
+        except ModelError as error:
+            log.error("turn.no_agent", session=turn.lease.key, agent=turn.agent, reason=str(error))
+            return maker.failure(replies.failure(error.kind), error.kind)
+        outcome = await self._run_watched(turn, agent, rules)
+        end = await self._end(maker, agent, outcome)
+        self._tell("turn.ended", turn, state=end.state.value, model=end.model)
+        log.info(
+            "turn.ended",
+            session=turn.lease.key,
+            run=turn.run_id,
+            state=end.state.value,
+            model=end.model or None,
+            tokens_in=end.tokens_in,
+            tokens_out=end.tokens_out,
+        )
+        return end
+
+    def fail(self, turn: ClaimedTurn, _error: BaseException) -> Finish:
+        """Return the end of a turn whose run broke unexpectedly."""
+        maker = ReplyMaker(turn, self._rules, self._services.render, self._services.outbound_media)
+        return maker.failure(replies.FAILURE, "internal")
+
+    async def _run_watched(self, turn: ClaimedTurn, agent: Agent, rules: Ruleset) -> TurnOutcome:
+        """Run with typing, acknowledgement and preview alive, and none of them afterwards."""
+        services = self._services
+        address = turn.reply_event.address
+        channel = rules.channel(address)
+        wants_preview = channel.streaming != "off" and address.channel != TERMINAL
+        preview = Preview(turn, services.connections, services.outbox, services.outbox_store)
+        shown = services.presence.shown(
+            turn.reply_event,
+            typing=agent.options.typing_mode != "never",
+            emoji=rules.ack_emoji(turn.reply_event, agent.options),
+        )
+        try:
+            async with shown as group:
+                if wants_preview:
+                    group.create_task(preview.run(), name=f"preview:{turn.run_id}")
+                try:
+                    return await self._run(turn, agent, rules, self._emitter(turn, preview))
+                finally:
+                    preview.stop()
+        except BaseExceptionGroup as failures:
+            raise _single(failures) from None
+
+    async def _run(self, turn: ClaimedTurn, agent: Agent, rules: Ruleset, emit: Emit) -> TurnOutcome:
+        services = self._services
+        history = [decode_message(row.body) for row in turn.history]
+        files = await services.inbound_media.take(turn, agent.workspace, rules.channel(turn.reply_event.address))
+        history.extend(files)
+        facts = _prompt_facts(turn, agent, rules)
+        session = SessionFacts(
+            turn.lease.key,
+            turn.agent,
+            turn.reply_event.address.channel,
+            agent.timezone,
+            agent.model_ref,
+            turn.is_owner,
+        )
+        return await run_turn(
+            TurnInput(tuple(history), turn.started_calls, turn.attempt),
+            SessionContext(agent.files, facts, agent.settings, services.clock),
+            agent.model,
+            Toolbox(agent.registry, session, agent.policy),
+            TurnJournal(turn, services.store),
+            emit,
+            agent.limits,
+            services.clock,
+        )
+
+    def _emitter(self, turn: ClaimedTurn, preview: Preview) -> Emit:
+        def emit(event: RunEvent) -> None:
+            match event:
+                case TextDelta(text):
+                    preview.add(text)
+                    if self._services.bus.is_watched:
+                        self._tell("run.text", turn, text=text)
+                case MessageStarted():
+                    preview.restart()
+                case ToolStarted(_, name, summary):
+                    self._tell("tool.started", turn, tool=name, summary=summary)
+                case ToolEnded(_, name, is_error, seconds):
+                    self._tell("tool.ended", turn, tool=name, is_error=is_error, seconds=round(seconds, 3))
+                case _:
+                    pass
+
+        return emit
+
+    async def _end(self, maker: ReplyMaker, agent: Agent, outcome: TurnOutcome) -> Finish:
+        if outcome.reason is EndReason.FAILED:
+            return maker.failure(replies.failure(outcome.error_kind), outcome.error_kind, outcome)
+        return await maker.reply(outcome, agent)
+
+    def _tell(self, fact: str, turn: ClaimedTurn, **data: object) -> None:
+        if self._services.bus.is_watched:
+            self._services.bus.publish(Fact(fact, turn.lease.key, {"run": turn.run_id, **data}))
+
+
+def _prompt_facts(turn: ClaimedTurn, agent: Agent, rules: Ruleset) -> PromptFacts:
+    event = turn.reply_event
+    is_direct = event.peer.kind is PeerKind.DIRECT
+    title = f" “{event.chat_title}”" if event.chat_title else ""
+    names = {item.sender.name or item.sender.username or item.sender.id for item in turn.events}
+    notes = rules.channel(event.address).group_notes
+    places = (event.peer.id, event.address.chat, "*")
+    return PromptFacts(
+        timezone=agent.timezone,
+        private=is_direct and turn.is_owner and rules.is_private(turn.lease.key),
+        may_stay_silent=not is_direct and agent.options.silent_reply.group == "allow",
+        chat=f"{event.address.channel}, {event.peer.kind.value}{title}",
+        sender=", ".join(sorted(names)) if len(names) < 6 else f"{len(names)} people",
+        note="" if is_direct else next((notes[place] for place in places if place in notes), ""),
+        runtime=f"agent {turn.agent}, model {agent.model_ref}",
+    )
+
+
+def _single(failures: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the one failure that matters of a task group: a lost lease first, else the first of all."""
+    lost = failures.subgroup(LeaseLost)
+    chosen: BaseException = lost or failures
+    while isinstance(chosen, BaseExceptionGroup):
+        chosen = chosen.exceptions[0]
+    return chosen
