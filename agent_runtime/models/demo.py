@@ -35,7 +35,7 @@ class DemoModel:
         """Answer the last message, word by word. Never fails."""
         last = request.messages[-1] if request.messages else Message(Role.USER)
         offered = {tool.name for tool in request.tools}
-        call = _wanted_call(request, offered) if last.role is Role.USER else None
+        call = _wanted_call(last.text, request.messages, offered) if last.role is Role.USER else None
         usage = Usage(input=sum(len(message.text) for message in request.messages) // 4)
         if call is not None:
             message = Message(Role.ASSISTANT, tool_calls=(call,))
@@ -47,14 +47,13 @@ class DemoModel:
         return ModelReply(message, usage + Usage(output=len(text) // 4), "end", DEMO_MODEL)
 
 
-def _wanted_call(request: ModelRequest, offered: set[str]) -> ToolCall | None:
-    """Return the call that the last user message asks for in so many words."""
-    text = request.messages[-1].text
+def _wanted_call(text: str, messages: tuple[Message, ...], offered: set[str]) -> ToolCall | None:
+    """Return the call that `text` asks for in so many words."""
     for pattern, tool, names in _COMMANDS:
         found = pattern.search(text)
         if found and tool in offered:
             arguments = dict(zip(names, (group.strip() for group in found.groups()), strict=True))
-            number = sum(len(message.tool_calls) for message in request.messages) + 1
+            number = sum(len(message.tool_calls) for message in messages) + 1
             return ToolCall(f"demo-{number}", tool, json.dumps(arguments, ensure_ascii=False))
     return None
 
