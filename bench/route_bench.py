@@ -46,7 +46,7 @@ def main() -> int:
         started = time.perf_counter()
         table = table_of(size)
         built = (time.perf_counter() - started) * 1e3
-        print(f"{size:>6} bindings: compile {built:7.1f} ms, lookup {measure(table, size):6.1f} µs")
+        sys.stdout.write(f"{size:>6} bindings: compile {built:7.1f} ms, lookup {measure(table, size):6.1f} µs\n")
     return 0
 
 

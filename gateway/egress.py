@@ -26,6 +26,7 @@ _TAG: Final = re.compile(rf"<\s*(?P<close>/?)\s*(?:(?P<think>{_THINK})|final)\b[
 _VARIABLE: Final = re.compile(r"\{([a-z.]+)\}", re.IGNORECASE)
 _DATE_OR_LATEST: Final = re.compile(r"-(?:\d{8}|latest)$")
 _LONGEST_TAG: Final = 64
+_OPENING: Final = "*_(\"'"
 
 
 class SuppressReason(StrEnum):
@@ -81,15 +82,27 @@ def normalize_reply(text: str, rules: EgressRules | None = None) -> Deliver | Su
         return _nothing(SuppressReason.SILENT, asked)
     if is_rule_only(text):
         return Deliver(text) if asked.has_media else Suppress(SuppressReason.SILENT)
-    spoken = strip_silent(text) if SILENT in text.upper() else text
+    spoken, was_acknowledged = _without_words(text)
     if not spoken:
-        return _nothing(SuppressReason.SILENT, asked)
-    if HEARTBEAT_ACK in spoken:
-        stripped = strip_heartbeat(spoken, asked.max_ack_chars if asked.is_heartbeat else None)
-        if stripped.is_silent or (asked.is_heartbeat and not any(map(str.isalnum, stripped.text))):
-            return _nothing(SuppressReason.HEARTBEAT, asked)
-        spoken = stripped.text
+        return _nothing(SuppressReason.HEARTBEAT if was_acknowledged else SuppressReason.SILENT, asked)
+    # A full stop beside the word says nothing either.
+    says_nothing = len(spoken) <= asked.max_ack_chars or not any(map(str.isalnum, spoken))
+    if was_acknowledged and asked.is_heartbeat and says_nothing:
+        return _nothing(SuppressReason.HEARTBEAT, asked)
     return Deliver(with_prefix(spoken, asked.prefix))
+
+
+def _without_words(text: str) -> tuple[str, bool]:
+    """Return a text without the silent words at its edges, however they are nested, and whether one was the ack."""
+    was_acknowledged = False
+    while True:
+        rest = strip_silent(text) if SILENT in text.upper() else text
+        if HEARTBEAT_ACK in rest:
+            stripped = strip_heartbeat(rest)
+            rest, was_acknowledged = stripped.text, was_acknowledged or stripped.was_stripped
+        if rest == text:
+            return text, was_acknowledged
+        text = "" if is_silent_payload(rest) else rest
 
 
 def _nothing(reason: SuppressReason, rules: EgressRules) -> Deliver | Suppress:
@@ -140,8 +153,11 @@ def visible_so_far(text: str) -> str:
         spoken = spoken[:begun]
     if is_silent_payload(spoken) or is_rule_only(spoken):
         return ""
-    shown = _hold_back(strip_silent(spoken) if SILENT in spoken.upper() else spoken.strip())
-    return strip_heartbeat(shown).text if HEARTBEAT_ACK in shown else shown
+    shown, before = spoken.strip(), None
+    while shown != before:
+        before, shown = shown, _hold_back(_without_words(shown)[0])
+    # "NO_REPLY: nothing to add" is delivered in the end, but nobody can know that yet.
+    return "" if shown.lstrip(_OPENING).startswith(SILENT) else shown
 
 
 def _hold_back(text: str) -> str:
@@ -152,7 +168,7 @@ def _hold_back(text: str) -> str:
             begin = len(bare) - length
             is_word_start = begin == 0 or not (bare[begin - 1 : begin].isalnum() or bare[begin - 1 : begin] == "_")
             if begin >= 0 and bare.endswith(word[:length]) and is_word_start:
-                return bare[:begin].rstrip().rstrip("*_(\"'").rstrip()
+                return bare[:begin].rstrip().rstrip(_OPENING).rstrip()
     return text
 
 

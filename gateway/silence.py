@@ -12,9 +12,7 @@ HEARTBEAT_ACK: Final = "HEARTBEAT_OK"
 
 _EDGE: Final = r"[\s*_~\"'“”‘’.,;!?()\[\]{}<>«»…]"
 _ALONE: Final = re.compile(rf"{_EDGE}*{SILENT}(?:{_EDGE}+{SILENT})*{_EDGE}*", re.IGNORECASE)
-_LEADING: Final = re.compile(rf"\s*{SILENT}(?:\s+{SILENT})*(?:[ \t]*[\r\n]\s*|(?=[^\W_]))", re.IGNORECASE)
-_TRAILING: Final = re.compile(rf"(?:^|\s+|\*+){SILENT}\s*$", re.IGNORECASE)
-_RULE_ONLY: Final = re.compile(r"[\s\u2500-\u257f]*[\u2500-\u257f][\s\u2500-\u257f]*")
+_LEADING: Final = re.compile(rf"\A\s*{SILENT}(?:\s+{SILENT})*(?:[ \t]*[\r\n]\s*|(?=[^\W_]))", re.IGNORECASE)
 _THOUGHT: Final = re.compile(r"<(think(?:ing)?|thought)\b[^>]*>.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
 _TAG: Final = re.compile(r"<[^>]*>|&nbsp;", re.IGNORECASE)
 _ACK_AT_END: Final = re.compile(rf"{HEARTBEAT_ACK}\W{{0,4}}$")
@@ -32,6 +30,8 @@ def is_silent_text(text: str) -> bool:
 
 def is_silent_payload(text: str) -> bool:
     """Return whether a whole reply means silence: the word itself, after hidden thoughts, or as an action object."""
+    if SILENT not in text.upper():
+        return False
     spoken = _THOUGHT.sub("", text)
     return is_silent_text(spoken) or _is_silent_action(spoken)
 
@@ -54,7 +54,8 @@ def is_action_silent(action: object) -> bool:
 
 def is_rule_only(text: str) -> bool:
     """Return whether a text consists of box-drawing lines, a decoration that models leave behind."""
-    return _RULE_ONLY.fullmatch(text) is not None
+    drawn = "".join(text.split())
+    return bool(drawn) and all("\u2500" <= sign <= "\u257f" for sign in drawn)
 
 
 def is_silent_prefix(text: str) -> bool:
@@ -68,7 +69,13 @@ def is_silent_prefix(text: str) -> bool:
 
 def strip_silent(text: str) -> str:
     """Return a reply without the silent word at its beginning (on a line of its own or glued on) or end."""
-    return _TRAILING.sub("", _LEADING.sub("", text, count=1)).strip()
+    rest = _LEADING.sub("", text, count=1).strip()
+    if not rest.upper().endswith(SILENT):
+        return rest
+    head = rest[: -len(SILENT)]
+    if head and not head[-1].isspace() and head[-1] != "*":
+        return rest
+    return head.rstrip().rstrip("*").rstrip()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Patterns that mention an agent: regular expressions from the config, made safe to run on anybody's text.
 
 A config is trusted, the text it is matched against is not: one careless pattern would let any group member stop
-the gateway with a long message. So repetition inside repetition is refused, the number of repetitions is small,
-each is bounded, and only the beginning of a text is looked at.
+the gateway with a long message. So repetition inside repetition is refused, each repetition is bounded (`.*` covers
+32 characters), and only the beginning of a text is looked at.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Final
 
 MAX_PATTERN: Final = 200
 MAX_TEXT: Final = 4000
-MAX_REPEATS: Final = 2
-MAX_OPTIONALS: Final = 6
-REPEAT_BOUND: Final = 64
+MAX_COST: Final = 8192
+MAX_COUNT: Final = 64
+REPEAT_BOUND: Final = 32
 
 _INVISIBLE: Final = re.compile(
     "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufe0e\ufe0f\ufeff]"
@@ -96,54 +96,63 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
         re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
         raise UnsafePattern(f"not a regular expression: {error}") from error
-    return re.compile(_bounded(pattern), re.IGNORECASE)
+    try:
+        return re.compile(_bounded(pattern), re.IGNORECASE)
+    except re.error as error:
+        raise UnsafePattern(f"cannot be bounded: {error}") from error
 
 
 @dataclass(slots=True)
 class _Group:
-    repeats: bool = False
-    branches: bool = False
+    is_plain: bool = True
+    branches: int = 1
 
 
 def _bounded(pattern: str) -> str:
-    """Return `pattern` with every repetition bounded, or raise UnsafePattern."""
+    """Return `pattern` with every repetition bounded, or raise UnsafePattern.
+
+    The ways in which parts can match multiply; their product bounds what one position of the text can cost.
+    """
     written: list[str] = []
     groups = [_Group()]
     closed: _Group | None = None
-    repeats = optionals = 0
+    is_repeat, cost = False, 1
     for token in _TOKEN.finditer(pattern):
         text, last, closed = token.group(), closed, None
+        was_repeat, is_repeat = is_repeat, bool(token["repeat"] or token["optional"])
         if token["escape"] and text[1] in "123456789":
             raise UnsafePattern("refers back to a group")
         if token["open"]:
             groups.append(_Group())
         elif token["close"] and len(groups) > 1:
             closed = groups.pop()
-            groups[-1].repeats |= closed.repeats
+            groups[-1].is_plain &= closed.is_plain and closed.branches == 1
+            cost *= closed.branches
         elif text == "|":
-            groups[-1].branches = True
-        elif token["repeat"]:
-            if last is not None and (last.repeats or last.branches):
+            groups[-1].branches += 1
+        elif token["repeat"] and text != "{}":
+            if was_repeat or (last is not None and not (last.is_plain and last.branches == 1)):
                 raise UnsafePattern("repeats something that itself repeats or branches")
-            repeats += 1
-            groups[-1].repeats = True
-            text = _bound(token)
+            low, high = _bounds(token)
+            groups[-1].is_plain = False
+            cost *= high - low + 1
+            text = f"{{{low},{high}}}{token['lazy']}"
         elif token["optional"]:
-            optionals += 1
-            groups[-1].repeats |= last is not None
+            groups[-1].is_plain = False
+            cost *= 2
         written.append(text)
-    if repeats > MAX_REPEATS or optionals > MAX_OPTIONALS:
-        raise UnsafePattern(f"more than {MAX_REPEATS} repetitions or {MAX_OPTIONALS} optional parts")
+    if cost > MAX_COST:
+        raise UnsafePattern("has too many repetitions, optional parts or alternatives")
     return "".join(written)
 
 
-def _bound(token: re.Match[str]) -> str:
-    sign, low, high = token.group("repeat"), token["low"] or "0", token["high"]
+def _bounds(token: re.Match[str]) -> tuple[int, int]:
+    """Return how often a repetition may happen; an open end is closed at REPEAT_BOUND more."""
+    sign = token.group("repeat")
     if sign in "*+":
-        return f"{{{0 if sign == '*' else 1},{REPEAT_BOUND}}}{token['lazy']}"
-    if not token["low"] and not high:
-        return token.group()
-    top = high if high else (str(REPEAT_BOUND) if token["comma"] else low)
-    if int(low) > REPEAT_BOUND or int(top) > REPEAT_BOUND:
-        raise UnsafePattern(f"repeats more than {REPEAT_BOUND} times")
-    return f"{{{low},{top}}}{token['lazy']}"
+        return (0 if sign == "*" else 1), REPEAT_BOUND
+    low = int(token["low"] or 0)
+    high = int(token["high"]) if token["high"] else (low + REPEAT_BOUND if token["comma"] else low)
+    if high > MAX_COUNT:
+        raise UnsafePattern(f"repeats more than {MAX_COUNT} times")
+    return low, high
