@@ -11,7 +11,7 @@ MAX_DOTENV_BYTES = 256 * 1024
 _REFERENCE = re.compile(r"\$(\$?)\{([A-Z_][A-Z0-9_]*)\}", re.ASCII)
 _ASSIGNMENT = re.compile(
     r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*"
-    r"""(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^#\n]*?))\s*(?:\s#.*)?""",
+    r"""(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|(|[^"'\s#].*?))(?:\s+#.*)?\s*""",
     re.ASCII,
 )
 _DOTENV_ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}

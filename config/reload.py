@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ EVERY_ACCOUNT = "*"
 
 POLL_SECONDS = 0.5
 QUIET_SECONDS = 0.5
+Sleep = Callable[[float], Awaitable[None]]
+
 _MAX_WATCHED_BYTES = 4 * 1024 * 1024
 
 _HOT = """
@@ -130,10 +132,8 @@ def _changed(before: Any, after: Any, path: KeyPath) -> list[KeyPath]:
 _ABSENT = object()
 
 
-async def watch(
-    files: Sequence[Path], *, poll_seconds: float = POLL_SECONDS, quiet_seconds: float = QUIET_SECONDS
-) -> AsyncIterator[None]:
-    """Yield each time the files' contents changed and then were left alone for `quiet_seconds`.
+async def watch(files: Sequence[Path], *, sleep: Sleep = asyncio.sleep) -> AsyncIterator[None]:
+    """Yield each time the files' contents changed and then were left alone for half a second.
 
     Editors write in several steps (a new file renamed over the old one, or emptied and filled), so a change
     counts once nothing moved any more; one that leaves the contents as they were does not count at all.
@@ -142,13 +142,13 @@ async def watch(
     known = await asyncio.to_thread(_contents, files)
     seen = _prints(files)
     while True:
-        await asyncio.sleep(poll_seconds)
+        await sleep(POLL_SECONDS)
         current = _prints(files)
         if current == seen:
             continue
         while True:
             seen = current
-            await asyncio.sleep(quiet_seconds)
+            await sleep(QUIET_SECONDS)
             current = _prints(files)
             if current == seen:
                 break

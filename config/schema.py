@@ -28,12 +28,13 @@ def json_schema() -> dict[str, Any]:
     fields: dict[str, Any] = {name: (model | None, None) for name, model in SECTIONS.items()}
     fields["bindings"] = (tuple[Binding, ...], ())
     fields["accessGroups"] = (dict[str, AccessGroup], {})
-    root = create_model("Tidegate", **fields)
-    schema = TypeAdapter(root).json_schema(by_alias=True)
-    for name, definition in schema.get("$defs", {}).items():
-        _describe(definition, _model_named(name))
+    schema = TypeAdapter(create_model("Tidegate", **fields)).json_schema(by_alias=True)
+    definitions = schema.get("$defs", {})
     for name, model in SECTIONS.items():
-        schema["properties"][name] = {"$ref": f"#/$defs/{model.__name__}"}
+        schema["properties"][name] = schema["properties"][name]["anyOf"][0]
+        _describe(schema["properties"][name], model, definitions)
+    _describe(schema["properties"]["bindings"]["items"], Binding, definitions)
+    _describe(schema["properties"]["accessGroups"]["additionalProperties"], AccessGroup, definitions)
     return {"$schema": SCHEMA_DIALECT, **schema, "title": "Tidegate configuration"}
 
 
@@ -70,22 +71,36 @@ def _docs_in_class(node: ast.ClassDef) -> list[tuple[str, str]]:
     return docs
 
 
-def _model_named(name: str) -> type[Section] | None:
-    pending: list[type[Section]] = [Section]
-    while pending:
-        model = pending.pop()
-        if model.__name__ == name:
-            return model
-        pending.extend(model.__subclasses__())
-    return None
+def models_in(annotation: Any) -> list[type[Section]]:
+    """The sections an annotation speaks of, in order."""
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return [annotation]
+    return [model for argument in getattr(annotation, "__args__", ()) for model in models_in(argument)]
 
 
-def _describe(definition: dict[str, Any], model: type[Section] | None) -> None:
-    if model is None:
-        return
+def _describe(schema: dict[str, Any], model: type[Section], definitions: dict[str, Any]) -> None:
+    """Put docstrings into the objects of a schema that stand for a model."""
     docs = field_docs(model)
-    for attribute, info in model.model_fields.items():
-        prop = definition.get("properties", {}).get(info.alias or attribute)
-        if prop is not None and attribute in docs:
-            prop["description"] = docs[attribute]
+    for definition in _objects_in(schema, definitions):
+        for attribute, info in model.model_fields.items():
+            prop = definition["properties"].get(info.alias or attribute)
+            if prop is None:
+                continue
+            for nested in models_in(info.annotation):
+                _describe(prop, nested, definitions)
             prop.pop("title", None)
+            if attribute in docs:
+                prop["description"] = docs[attribute]
+
+
+def _objects_in(schema: Any, definitions: dict[str, Any]) -> list[dict[str, Any]]:
+    """Objects with named members at or just inside a schema, through references, unions, lists and maps."""
+    if not isinstance(schema, dict):
+        return []
+    if "properties" in schema:
+        return [schema]
+    inner = [*schema.get("anyOf", ()), *schema.get("oneOf", ()), schema.get("items")]
+    inner.append(schema.get("additionalProperties"))
+    if "$ref" in schema:
+        inner.append(definitions.get(schema["$ref"].rsplit("/", 1)[1]))
+    return [found for part in inner for found in _objects_in(part, definitions)]

@@ -171,14 +171,14 @@ def _run(command: list[str], environment: Mapping[str, str], request: str, provi
     with process:
         try:
             output = _exchange(process, request.encode(), deadline, provider.max_bytes)
+            if len(output) > provider.max_bytes:
+                raise SecretUnavailable(f"{command[0]} gave more than {provider.max_bytes} bytes")
             code = process.wait(timeout=max(0.0, deadline - time.monotonic()))
         except (TimeoutError, subprocess.TimeoutExpired) as error:
             raise SecretUnavailable(f"{command[0]} gave no answer within {provider.timeout_ms} ms") from error
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-    if len(output) > provider.max_bytes:
-        raise SecretUnavailable(f"{command[0]} gave more than {provider.max_bytes} bytes")
     if code != 0:
         raise SecretUnavailable(f"{command[0]} failed with exit code {code}")
     return output

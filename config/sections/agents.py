@@ -1,12 +1,10 @@
 """`agents`: who answers, and with what."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, Field, PrivateAttr
 
@@ -35,7 +33,7 @@ TypingMode = Literal["never", "instant", "thinking", "message"]
 def _time_zone(value: str) -> str:
     try:
         ZoneInfo(value)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, ZoneInfoNotFoundError) as error:
         raise ValueError(f"{value!r} is not a time zone; write it like Europe/Lisbon") from error
     return value
 
@@ -194,7 +192,7 @@ class AgentsSection(Section):
     _state_dir: Path = PrivateAttr(default=Path("."))
     _home: Path = PrivateAttr(default=Path("."))
 
-    def placed(self, state_dir: Path, home: Path) -> AgentsSection:
+    def placed(self, state_dir: Path, home: Path) -> "AgentsSection":
         """The same section, knowing where workspaces belong."""
         section = self.model_copy()
         section._state_dir = state_dir

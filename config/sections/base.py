@@ -1,7 +1,5 @@
 """What all sections share: the model base and field types that accept exactly what is documented."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """`bindings` and `accessGroups`: which agent answers whom."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from pydantic import Field

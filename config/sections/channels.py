@@ -1,7 +1,5 @@
 """`channels`: the platforms, and what they have in common."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from tidegate.config.sections.base import ContextVisibility, Flag, GroupPolicy, Lazy, Positive, Section, absent

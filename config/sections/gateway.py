@@ -1,7 +1,5 @@
 """`gateway`: where the process listens and who may talk to it."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

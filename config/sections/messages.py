@@ -1,7 +1,5 @@
 """`messages` and `commands`: what happens between a message and its answer."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Annotated, Literal
 

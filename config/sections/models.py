@@ -1,7 +1,5 @@
 """`models`: where language models are reached."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """`session`: which messages share a conversation, and when a conversation starts afresh."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Annotated, Literal
 

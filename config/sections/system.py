@@ -1,7 +1,5 @@
 """`env`, `secrets` and `logging`."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

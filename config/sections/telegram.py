@@ -3,8 +3,6 @@
 Keys and defaults follow OpenClaw's layout; limits of the platform come from https://core.telegram.org/bots/api.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator

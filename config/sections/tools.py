@@ -1,7 +1,5 @@
 """`tools`: what an agent may do."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -74,7 +72,7 @@ class AgentTools(ProviderTools):
     """Loop detection; unset: as for all agents."""
 
     @model_validator(mode="after")
-    def _one_way_to_allow(self) -> AgentTools:
+    def _one_way_to_allow(self) -> "AgentTools":
         if self.allow is not None and self.also_allow:
             raise ValueError("allow and alsoAllow exclude each other; put everything in allow")
         return self
@@ -95,7 +93,7 @@ class ToolsSection(ProviderTools):
     """The tool that runs commands."""
 
     @model_validator(mode="after")
-    def _one_way_to_allow(self) -> ToolsSection:
+    def _one_way_to_allow(self) -> "ToolsSection":
         if self.allow is not None and self.also_allow:
             raise ValueError("allow and alsoAllow exclude each other; put everything in allow")
         return self
