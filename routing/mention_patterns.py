@@ -8,6 +8,7 @@ the gateway with a long message. So repetition inside repetition is refused, eac
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -93,13 +94,11 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
     if len(pattern) > MAX_PATTERN:
         raise UnsafePattern(f"longer than {MAX_PATTERN} characters")
     try:
-        re.compile(pattern)
+        with warnings.catch_warnings(action="ignore", category=FutureWarning):
+            re.compile(pattern)
+            return re.compile(_bounded(pattern), re.IGNORECASE)
     except (re.error, RecursionError, OverflowError) as error:
         raise UnsafePattern(f"not a regular expression: {error}") from error
-    try:
-        return re.compile(_bounded(pattern), re.IGNORECASE)
-    except re.error as error:
-        raise UnsafePattern(f"cannot be bounded: {error}") from error
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -110,7 +110,7 @@ def facts_of(event: MessageEvent, *, matches_pattern: bool, has_patterns: bool) 
 class GroupMentionRules:
     """Where a mention is required: the group's own entry, the `*` entry, the channel's default, else everywhere."""
 
-    by_group: dict[str, bool] = field(default_factory=dict)
+    by_group: Mapping[str, bool] = field(default_factory=dict)
     default: bool = True
 
     def requires_mention(self, event: MessageEvent, activation: bool | None = None) -> bool:

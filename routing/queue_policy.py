@@ -172,9 +172,8 @@ def _quoted(text: str) -> str:
 
 def _name(sender: Sender) -> str:
     name = sender.name or sender.username or sender.id
-    return " ".join("".join(sign if sign.isprintable() and sign not in "()" else " " for sign in name).split())[
-        :_MAX_NAME
-    ]
+    plain = "".join(sign if sign.isprintable() and sign not in "()" else " " for sign in name)
+    return " ".join(plain.split())[:_MAX_NAME]
 
 
 def may_steer(item: QueuedItem, running: TurnPlan) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tidegate.errors import RoutingError
@@ -158,7 +158,7 @@ def answer_normalize(row: Row) -> Any:
     raw = row["input"]
     if row["fn"] == "listBoundAccountIds":
         return list(bound_accounts(bindings(raw), raw["channel"]))
-    functions = {
+    functions: dict[str, Callable[[str | None], str | None]] = {
         "normalizeAgentId": normalize.agent_id,
         "normalizeAgentIdStrict": normalize.optional_agent_id,
         "normalizeAccountId": normalize.account_id,
@@ -295,7 +295,7 @@ def _session_target(raw: Row) -> Any:
         return {"error": "INVALID_SESSION_TARGET"}
 
 
-_SESSION_KEYS = {
+_SESSION_KEYS: dict[str, Callable[[Row], Any]] = {
     "buildAgentSessionKey": _agent_session_key,
     "buildOutboundBaseSessionKey": _outbound_base_key,
     "buildAgentMainSessionKey": lambda raw: keys.main_session_key(raw.get("agentId"), raw.get("mainKey")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from conformance_kinds.routing_kinds import Row, peer, table, text
@@ -171,7 +172,7 @@ def _slack(raw: Row) -> Row:
     return answer | (_known(parentSessionKey=found.parent_key) if raw.get("inheritParent") and is_thread else {})
 
 
-_THREADS = {
+_THREADS: dict[str, Callable[[Row], Any]] = {
     "resolveThreadSessionKeys": _thread_keys,
     "parseThreadSessionSuffix": _split,
     "normalizeOutboundThreadId": _outbound_thread,
