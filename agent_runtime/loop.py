@@ -31,6 +31,7 @@ from tidegate.ids import new_id
 
 SKIPPED = "Not run: skipped because a new message came in."
 TOO_MANY = "Not run: too many calls in one message."
+CUT_OFF = "\n\n(The answer was cut off here: it reached the model's length limit.)"
 RUN_ENDED = "Not run: the run reached a limit."
 MAX_CALLS_PER_REPLY = 32
 PARALLEL_READS = 8
@@ -164,7 +165,10 @@ class _Run:
             await self._call_tools(message.tool_calls)
 
     def _answered(self, reply: ModelReply) -> TurnOutcome:
-        return TurnOutcome(EndReason.ANSWERED, reply.message, self.meter.usage, reply.model, reply.fallback_from)
+        message = reply.message
+        if reply.stop == "length":
+            message = replace(message, text=message.text + CUT_OFF)
+        return TurnOutcome(EndReason.ANSWERED, message, self.meter.usage, reply.model, reply.fallback_from)
 
     async def _finish_interrupted_calls(self, turn: TurnInput) -> None:
         """Answer calls that had started, and run those that had not, of the message a crash cut off.

@@ -154,7 +154,7 @@ class _Answer:
     def _parse(self, data: bytes) -> dict[str, Any]:
         try:
             event = json.loads(data)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ModelUnavailable(f"{self._provider}: the answer is not JSON", "server") from error
         if not isinstance(event, dict):
             raise ModelUnavailable(f"{self._provider}: the answer is not an object", "server")

@@ -32,7 +32,7 @@ async def encode_request(request: ModelRequest, load_blob: LoadBlob | None) -> b
         messages[-1]["content"][-1].update(_CACHE)
     limit = request.max_output_tokens or DEFAULT_MAX_TOKENS
     body: dict[str, Any] = {"model": request.model, "stream": True}
-    budget = THINKING_TOKENS.get(request.thinking, 0)
+    budget = THINKING_TOKENS.get(request.thinking, 0) if _may_think(request.messages) else 0
     if budget:
         body["thinking"] = {"type": "enabled", "budget_tokens": budget}
         limit += budget
@@ -52,6 +52,28 @@ async def encode_request(request: ModelRequest, load_blob: LoadBlob | None) -> b
         ]
     body["messages"] = messages
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def _may_think(messages: tuple[Message, ...]) -> bool:
+    """Tell whether thinking may be on: every tool step since the user spoke must bring its thinking along.
+
+    Steps of another model have none; the server refuses such a request while thinking is on.
+    """
+    for message in reversed(messages):
+        if message.role is Role.USER:
+            break
+        if message.tool_calls and not _thinking_blocks(message):
+            return False
+    return True
+
+
+def _thinking_blocks(message: Message) -> list[dict[str, Any]]:
+    if not message.opaque:
+        return []
+    state = json.loads(message.opaque)
+    if not isinstance(state, dict) or state.get("provider") != PROVIDER_STATE:
+        return []
+    return list(state["blocks"])
 
 
 async def _encode_messages(messages: tuple[Message, ...], load_blob: LoadBlob | None) -> list[dict[str, Any]]:
@@ -83,10 +105,8 @@ async def _blocks(message: Message, load_blob: LoadBlob | None) -> list[dict[str
             result["is_error"] = True
         return [result]
     blocks: list[dict[str, Any]] = []
-    if message.opaque and message.tool_calls:
-        state = json.loads(message.opaque)
-        if isinstance(state, dict) and state.get("provider") == PROVIDER_STATE:
-            blocks.extend(state["blocks"])
+    if message.tool_calls:
+        blocks.extend(_thinking_blocks(message))
     if message.text.strip():
         blocks.append({"type": "text", "text": message.text})
     for image in message.images:

@@ -15,6 +15,7 @@ from tidegate.agent_runtime.models.litellm_provider import LiteLLM
 from tidegate.agent_runtime.models.openai_chat import OpenAIChat
 from tidegate.agent_runtime.models.transport import Endpoint, LoadBlob
 from tidegate.clock import Clock
+from tidegate.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +42,22 @@ def build_provider(
     load_blob: LoadBlob | None = None,
     clock: Clock | None = None,
 ) -> ModelProvider:
-    """Return the provider. One that is unknown and has no address goes through litellm."""
+    """Return the provider. One that is unknown and has no address goes through litellm.
+
+    Raises:
+        ConfigError: The key cannot be one.
+    """
     known = PROVIDERS.get(settings.name, KnownProvider("openai" if settings.base_url else "litellm", ""))
     api = settings.api or known.api
     if api == "demo":
         return DemoModel()
     if api == "litellm":
         return LiteLLM(settings.name, settings.api_key, load_blob)
+    key = settings.api_key.strip()
+    if not key.isascii() or not key.isprintable():
+        raise ConfigError(f"the key of the model provider {settings.name} holds characters that no key has")
     base_url = (settings.base_url or known.base_url).rstrip("/")
-    endpoint = Endpoint(settings.name, base_url, settings.api_key, settings.headers, settings.idle)
+    endpoint = Endpoint(settings.name, base_url, key, settings.headers, settings.idle)
     if api == "anthropic":
         return AnthropicMessages(session, endpoint, load_blob, clock)
     return OpenAIChat(session, endpoint, load_blob, known.dialect, clock)

@@ -17,7 +17,8 @@ _OVERFLOW = re.compile(
     r"context[_ ](?:length|window|size|limit)[\w ]*(?:exceed|overflow)|exceed\w*[\w ]*context|maximum context"
     r"|prompt is too long|too many (?:input )?tokens|input (?:length|tokens?)[\w ]*exceed|input is too long"
     r"|exceeds? the (?:available|maximum|model'?s?) (?:context|number of tokens|input)|reduce the length"
-    r"|maximum (?:prompt|input) (?:length|tokens)|larger than (?:the )?context",
+    r"|maximum (?:prompt|input) (?:length|tokens)|larger than (?:the )?context|> ?context_window"
+    r"|slot context|上下文长度|超过最大长度",
     re.I,
 )
 _BILLING = re.compile(
@@ -26,9 +27,14 @@ _BILLING = re.compile(
     re.I,
 )
 _TEMPORARY = re.compile(r"try again|window|resets? (?:at|in)|per (?:minute|hour|day)|retry", re.I)
-_NOT_FOUND = re.compile(r"model\w*[^.]{0,60}(?:not[_ ]found|not exist|unknown|not supported)|no endpoints", re.I)
+_NOT_FOUND = re.compile(
+    r"model\w*[^.]{0,60}(?:not[_ ]found|not exist|unknown)|no endpoints|not a valid model|unknown model", re.I
+)
 _FILTERED = re.compile(r"content[_ ](?:filter|policy)|safety (?:system|policy)|usage polic", re.I)
-_AUTH = re.compile(r"(?:invalid|incorrect|missing|expired)[\w ]*api[_ ]key|unauthori[sz]ed|authentication", re.I)
+_AUTH = re.compile(
+    r"(?:invalid|incorrect|missing|expired)[\w ]*api[_ ]key|api[_ ]key not valid|unauthori[sz]ed|authentication", re.I
+)
+_RATE_LIMIT = re.compile(r"rate[_ -]?limit|too many requests", re.I)
 _OVERLOADED = re.compile(r"overloaded|capacity|engine is busy", re.I)
 
 
@@ -69,7 +75,13 @@ def _kind(status: int, text: str) -> str:
         return "billing"
     if status == 402:
         return "rate_limit" if _TEMPORARY.search(text) else "billing"
-    if status == 429:
+    if status == 429 and _OVERLOADED.search(text):
+        return "overloaded"
+    if (
+        status == 429
+        or (status in (400, 422) and _RATE_LIMIT.search(text))
+        or (status >= 500 and _RATE_LIMIT.search(text))
+    ):
         return "rate_limit"
     if status in (503, 529) or (status >= 500 and _OVERLOADED.search(text)):
         return "overloaded"

@@ -127,7 +127,7 @@ class StreamedAnswer:
     def _parse(self, data: bytes) -> dict[str, Any]:
         try:
             chunk = json.loads(data)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ModelUnavailable(f"{self._provider}: the answer is not JSON", "server") from error
         if not isinstance(chunk, dict):
             raise ModelUnavailable(f"{self._provider}: the answer is not an object", "server")

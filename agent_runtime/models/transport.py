@@ -115,23 +115,29 @@ async def read_events(response: aiohttp.ClientResponse, provider: str) -> AsyncI
     Raises:
         ModelUnavailable: A line or the whole stream is longer than we take.
     """
-    rest = b""
+    rest: list[bytes] = []
     data: list[bytes] = []
-    total = 0
+    total = line_bytes = 0
     async for chunk in response.content.iter_any():
         total += len(chunk)
-        if total > MAX_ANSWER_BYTES or len(rest) > MAX_LINE_BYTES:
+        line_bytes += len(chunk)
+        if total > MAX_ANSWER_BYTES or line_bytes > MAX_LINE_BYTES:
             raise ModelUnavailable(f"{provider}: the answer does not end", "server")
-        lines = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
-        rest = lines.pop()
+        rest.append(chunk)
+        if b"\n" not in chunk:
+            continue
+        lines = (b"".join(rest) if len(rest) > 1 else chunk).split(b"\n")
+        rest = [lines.pop()]
+        line_bytes = len(rest[0])
         for line in lines:
             if line.startswith(b"data:"):
                 data.append(line[5:])
             elif data and not line.strip():
                 yield data[0] if len(data) == 1 else b"\n".join(data)
                 data.clear()
-    if rest.startswith(b"data:"):
-        data.append(rest[5:])
+    last = b"".join(rest)
+    if last.startswith(b"data:"):
+        data.append(last[5:])
     if data:
         yield b"\n".join(data)
 

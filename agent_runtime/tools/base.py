@@ -23,7 +23,7 @@ class Effect(StrEnum):
 class ToolArgs(BaseModel):
     """Arguments as the model sees them. Keys that a tool does not know are ignored: models invent some."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
 
 
 @dataclass(frozen=True, slots=True)

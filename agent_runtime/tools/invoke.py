@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from tidegate.agent_runtime.history import tool_result
+from tidegate.agent_runtime.history import CHARS_PER_TOKEN, tool_result
 from tidegate.agent_runtime.messages import Message, ToolCall
 from tidegate.agent_runtime.models.base import ToolDefinition
 from tidegate.agent_runtime.models.repair import repair_arguments, repair_tool_name
@@ -129,6 +129,15 @@ class ReadyCall:
             _log.exception("tool.crashed tool=%s", self.tool.name)
             raise ToolFailure(f"{self.tool.name} failed unexpectedly ({type(error).__name__})") from error
         return clean_text(result.text)
+
+
+def result_chars(window: int) -> int:
+    """Return how many characters of a result a model with a window of so many tokens is shown.
+
+    16,000, from 100,000 tokens on twice and from 200,000 on four times that, but at most 30 % of the window.
+    """
+    chars = MAX_RESULT_CHARS * (4 if window >= 200_000 else 2 if window >= 100_000 else 1)
+    return min(chars, window * CHARS_PER_TOKEN * 3 // 10)
 
 
 def cap_text(text: str, limit: int) -> str:

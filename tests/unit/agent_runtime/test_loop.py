@@ -249,6 +249,10 @@ def test_identical_calls_side_by_side_end_the_run_with_every_call_answered() -> 
     assert len(run.results()) == 33
 
 
+def test_an_answer_that_was_cut_off_says_so() -> None:
+    assert "cut off" in Run([say("half", stop="length")]).go().reply.text
+
+
 def test_an_empty_reply_is_asked_for_once_more() -> None:
     assert Run([say(""), say("now")]).go().reply.text == "now"
 

@@ -97,6 +97,16 @@ def test_failures_become_typed_errors(step: Step, kind: str, error: type[ModelEr
     assert caught.value.kind == kind
 
 
+def test_thinking_is_off_while_a_tool_step_of_another_model_is_open() -> None:
+    foreign = Message(Role.ASSISTANT, tool_calls=(ToolCall("x", "read", "{}"),), opaque='{"provider":"openai"}')
+
+    def check(fake: FakeModel) -> None:
+        assert "thinking" not in fake.seen[0].body
+
+    messages = (user("hi"), foreign, Message(Role.TOOL, "text", tool_call_id="x"))
+    ask(Say("done"), messages=messages, thinking="high", check=check)
+
+
 def test_retry_after_is_passed_on() -> None:
     with pytest.raises(ModelUnavailable) as caught:
         ask(Fail(429, "slow", {"retry-after": "7"}))

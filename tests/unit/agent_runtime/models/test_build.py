@@ -17,7 +17,7 @@ from tidegate.agent_runtime.models.catalog import PROVIDERS, window_of
 from tidegate.agent_runtime.models.demo import DemoModel
 from tidegate.agent_runtime.models.litellm_provider import INSTALL, LiteLLM
 from tidegate.agent_runtime.models.openai_chat import OpenAIChat
-from tidegate.errors import ModelRefused
+from tidegate.errors import ConfigError, ModelRefused
 
 REQUEST = ModelRequest("m", ("", ""), (Message(Role.USER, "hi"),), max_output_tokens=50, thinking="low")
 
@@ -69,6 +69,12 @@ def test_the_dialect_of_a_provider_shapes_the_request() -> None:
 
     assert asyncio.run(run("openai", openai)).model == "openai/m"
     assert asyncio.run(run("mistral", mistral)).message.text == "ok"
+
+
+@pytest.mark.parametrize("key", ["a\nb", "schlüssel"])
+def test_a_key_that_cannot_be_one_is_a_config_error(key: str) -> None:
+    with pytest.raises(ConfigError, match="openai"):
+        build(ProviderSettings("openai", key))
 
 
 def test_a_key_is_in_no_representation() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tidegate.agent_runtime.messages import Message, Role, ToolCall
 from tidegate.agent_runtime.policy import ToolPolicy, ToolRules
 from tidegate.agent_runtime.tools.base import Effect, SessionFacts, ToolArgs, ToolContext, ToolResult
-from tidegate.agent_runtime.tools.invoke import Toolbox, cap_text
+from tidegate.agent_runtime.tools.invoke import Toolbox, cap_text, result_chars
 from tidegate.agent_runtime.tools.registry import ToolRegistry
 from tidegate.errors import ToolFailure
 
@@ -126,6 +126,11 @@ def test_long_output_keeps_its_head_and_its_tail() -> None:
     assert len(result.text) < 1000
     assert result.text.startswith("abc")
     assert "29100 characters left out" in result.text
+
+
+@pytest.mark.parametrize(("window", "chars"), [(8_000, 9_600), (99_999, 16_000), (100_000, 32_000), (200_000, 64_000)])
+def test_larger_windows_see_more_of_a_result(window: int, chars: int) -> None:
+    assert result_chars(window) == chars
 
 
 def test_output_is_clean_text() -> None:
