@@ -14,6 +14,7 @@ _EDGE: Final = r"[\s*_~\"'“”‘’.,;!?()\[\]{}<>«»…]"
 _ALONE: Final = re.compile(rf"{_EDGE}*{SILENT}(?:{_EDGE}+{SILENT})*{_EDGE}*", re.IGNORECASE)
 _LEADING: Final = re.compile(rf"\A\s*{SILENT}(?:\s+{SILENT})*(?:[ \t]*[\r\n]\s*|(?=[^\W_]))", re.IGNORECASE)
 _THOUGHT: Final = re.compile(r"<(think(?:ing)?|thought)\b[^>]*>.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
+_MARKUP: Final = "*`~_"
 _TAG: Final = re.compile(r"<[^>]*>|&nbsp;", re.IGNORECASE)
 _ACK_AT_END: Final = re.compile(rf"{HEARTBEAT_ACK}\W{{0,4}}$")
 _COMMENT: Final = re.compile(r"<!--.*?-->", re.DOTALL)
@@ -104,8 +105,10 @@ def strip_heartbeat(text: str, max_ack_chars: int | None = None) -> HeartbeatStr
         return HeartbeatStrip("", True, False)
     rest = _strip_edges(trimmed)
     if not rest:
-        plain = _TAG.sub(" ", trimmed).strip().strip("*`~_").strip()
+        plain = _TAG.sub(" ", trimmed).strip().strip(_MARKUP).strip()
         rest = _strip_edges(plain) if rest is None and plain != trimmed else rest
+    if rest is not None and not rest.strip(_MARKUP + " "):
+        rest = ""
     if rest is None:
         return HeartbeatStrip(trimmed, False, False)
     if not rest or (max_ack_chars is not None and len(rest) <= max_ack_chars):
