@@ -23,8 +23,12 @@ def main(arguments: list[str]) -> int:
     answer = answerer(arguments[0])
     for line in sys.stdin.buffer:
         if line.strip():
-            row = json.loads(line)
-            print(json.dumps(answer(row), ensure_ascii=True))
+            # One row that we cannot read must not shift the answers of the rows behind it.
+            try:
+                answered = answer(json.loads(line))
+            except Exception as error:
+                answered = {"error": f"{type(error).__name__}: {error}"}
+            print(json.dumps(answered, ensure_ascii=True))
     return 0
 
 

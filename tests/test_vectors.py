@@ -72,6 +72,20 @@ def test_the_command_answers_rows_from_any_directory(tmp_path: Path) -> None:
     assert answers == [expected["expect"] for _, _, expected in asked]
 
 
+def test_a_row_that_cannot_be_read_keeps_its_line() -> None:
+    done = subprocess.run(
+        [sys.executable, str(TESTS / "conformance.py"), "normalize"],
+        input='{"fn": "nonsense", "input": {}}\n{"fn": "normalizeAgentId", "input": {"value": "Ops"}}\n',
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    first, second = map(json.loads, done.stdout.splitlines())
+    assert "error" in first
+    assert second == "ops"
+
+
 def test_an_unknown_kind_is_refused_with_the_list_of_kinds() -> None:
     done = subprocess.run(
         [sys.executable, str(TESTS / "conformance.py"), "nonsense"],
