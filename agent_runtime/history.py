@@ -17,6 +17,8 @@ OUTCOME_UNKNOWN = (
 )
 """What the model is told about a call that started and has no recorded end."""
 
+IMAGE_REFUSED = "[a picture that the model did not accept]"
+
 CHARS_PER_TOKEN = 4
 """A rough average over languages and code; real counts come back with each reply."""
 
@@ -77,6 +79,14 @@ def _flatten(groups: Iterable[_Group]) -> Iterable[Message]:
         yield group.message
         for call_id, result in group.results.items():
             yield result or tool_result(call_id, OUTCOME_UNKNOWN, is_error=True)
+
+
+def without_images(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Return `messages` with a note in place of each picture."""
+    return tuple(
+        replace(message, images=(), text=f"{message.text}\n{IMAGE_REFUSED}".strip()) if message.images else message
+        for message in messages
+    )
 
 
 def estimate_tokens(message: Message, chars_per_token: int = CHARS_PER_TOKEN) -> int:

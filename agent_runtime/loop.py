@@ -20,7 +20,7 @@ from tidegate.agent_runtime.events import (
     ToolEnded,
     ToolStarted,
 )
-from tidegate.agent_runtime.history import OUTCOME_UNKNOWN, tool_result
+from tidegate.agent_runtime.history import OUTCOME_UNKNOWN, tool_result, without_images
 from tidegate.agent_runtime.limits import LoopBreaker, RunLimits, RunMeter, explain_limit
 from tidegate.agent_runtime.messages import Message, Role, ToolCall
 from tidegate.agent_runtime.models.base import ModelProvider, ModelReply, ModelRequest, ToolDefinition
@@ -217,15 +217,25 @@ class _Run:
                 continue
             sent = request.messages
             try:
-                async with asyncio.timeout(self.meter.seconds_left()) as scope:
-                    return await self._model.complete(request, self._on_text)
+                return await self._call_model(request)
             except ContextTooLong:
                 continue
-            except TimeoutError as error:
-                if scope.expired():
-                    raise RunLimitReached("the time for one task", "wall_time") from error
-                raise ModelUnavailable("the model took too long", "timeout") from error
+            except ModelRefused as error:
+                images = any(message.images for message in request.messages)
+                if error.kind != "format" or not images:
+                    raise
+                # One bad picture must not spoil every later turn of the conversation.
+                return await self._call_model(replace(request, messages=without_images(request.messages)))
         raise ContextTooLong("the shortest transcript does not fit the model")
+
+    async def _call_model(self, request: ModelRequest) -> ModelReply:
+        try:
+            async with asyncio.timeout(self.meter.seconds_left()) as scope:
+                return await self._model.complete(request, self._on_text)
+        except TimeoutError as error:
+            if scope.expired():
+                raise RunLimitReached("the time for one task", "wall_time") from error
+            raise ModelUnavailable("the model took too long", "timeout") from error
 
     def _on_text(self, text: str) -> None:
         self._emit(TextDelta(text))

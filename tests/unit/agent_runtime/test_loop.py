@@ -16,7 +16,7 @@ from tidegate.agent_runtime.events import RunEnded, RunEvent, TextDelta, ToolEnd
 from tidegate.agent_runtime.history import OUTCOME_UNKNOWN, tool_result, valid_history
 from tidegate.agent_runtime.limits import RunLimits
 from tidegate.agent_runtime.loop import MAX_CALLS_PER_REPLY, SKIPPED, run_turn
-from tidegate.agent_runtime.messages import Message, Role, ToolCall
+from tidegate.agent_runtime.messages import Image, Message, Role, ToolCall
 from tidegate.agent_runtime.models.base import ModelReply, ModelRequest, OnText, ToolDefinition
 from tidegate.agent_runtime.models.openai_wire import Dialect, encode_request
 from tidegate.agent_runtime.models.scripted import ScriptedModel, Step, ask_for, say
@@ -287,6 +287,14 @@ def test_a_transcript_that_is_too_long_is_sent_again_shorter() -> None:
 def test_a_transcript_that_cannot_get_shorter_is_not_sent_again() -> None:
     run = Run([ContextTooLong("long"), say("never")])
     assert run.go().error_kind == "context_overflow"
+
+
+def test_a_picture_that_the_model_does_not_accept_is_left_out() -> None:
+    picture = Message(Role.USER, "look", (Image("sha256:1", "image/tiff"),))
+    run = Run([ModelRefused("bad picture", "format"), say("I cannot see it")], (picture,))
+    assert run.go().reply.text == "I cannot see it"
+    assert run.model.requests[1].messages[0].images == ()
+    assert run.model.requests[1].messages[0].text.startswith("look\n[a picture")
 
 
 @pytest.mark.parametrize("name", ["read", "write"])
