@@ -122,10 +122,15 @@ class AdapterHooks:
 
 
 class Adapter(Protocol):
-    """One account on one platform. Entering connects, leaving disconnects; there is no start or stop."""
+    """One account on one platform. Entering connects, leaving disconnects; there is no start or stop.
+
+    Attributes:
+        username: Our own name on the platform, without a leading `@`; empty until connected or where there is none.
+    """
 
     channel: str
     account: str
+    username: str
     capabilities: Capabilities
 
     async def __aenter__(self) -> Self:

@@ -52,11 +52,11 @@ class Connections:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def wait_for(self, address: Address, seconds: float) -> Adapter | None:
-        """Return the adapter that owns an address once it is connected, or None when that takes too long."""
+    async def wait_for(self, channel: str, account: str, seconds: float | None) -> Adapter | None:
+        """Return the adapter of an account once it is connected, or None when that takes too long."""
         try:
             async with asyncio.timeout(seconds):
-                while (adapter := self.adapter_for(address)) is None:
+                while (adapter := self.adapter(channel, account)) is None:
                     await self._changed.wait()
                 return adapter
         except TimeoutError:

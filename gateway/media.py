@@ -70,7 +70,8 @@ class InboundMedia:
             return f"location: {attachment.name}", None
         if attachment.problem:
             return f"{name}: not received ({attachment.problem})", None
-        adapter = await self._connections.wait_for(event.address, WAIT_FOR_ADAPTER)
+        where = event.address
+        adapter = await self._connections.wait_for(where.channel, where.account, WAIT_FOR_ADAPTER)
         try:
             content = await _fetch(adapter, attachment, rules.media_max)
             blob = await self._blobs.put(content)

@@ -10,7 +10,8 @@ from tidegate.config.model import Config
 from tidegate.config.sections.agents import AgentOptions
 from tidegate.config.sections.session import ResetOverride
 from tidegate.config.sections.session import ResetPolicy as ResetSection
-from tidegate.config.sections.telegram import Group, TelegramAccount
+from tidegate.config.sections.telegram import TelegramAccount
+from tidegate.config.sections.telegram_chats import Group
 from tidegate.events import Address, EventKind, MessageEvent, PeerKind
 from tidegate.routing.access import AccessPolicy, AllowList, CommandPolicy, DmPolicy, GroupPolicy, GroupRule
 from tidegate.routing.bindings import Binding, Match

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 
 import structlog
 
-from tidegate.adapters.base import Adapter, AdapterHooks
+from tidegate.adapters.base import Adapter, AdapterHooks, Menus
 from tidegate.clock import Clock
-from tidegate.errors import AdapterConfigError, AdapterConflict, AdapterError, AdapterUnavailable
+from tidegate.errors import AdapterConfigError, AdapterConflict, AdapterError, AdapterUnavailable, DeliveryError
 from tidegate.events import MessageEvent
 from tidegate.faults import CrashPoint, Faults
 from tidegate.gateway.bus import EventBus, Fact
@@ -66,6 +67,7 @@ class Supervisor:
         bus: EventBus,
         clock: Clock,
         faults: Faults,
+        commands: Sequence[tuple[str, str]] = (),
         silence_limit: float = SILENCE_LIMIT,
     ) -> None:
         self._build = build
@@ -78,14 +80,27 @@ class Supervisor:
         self._faults = faults
         self._backoff = Backoff()
         self._silence_limit = silence_limit
-        self._scope: asyncio.Timeout | None = None
+        self._commands = commands
+        self._reading: asyncio.Timeout | None = None
+        self._is_draining = False
 
     async def run(self) -> None:
         """Stay connected until cancelled, or until only a person can help. Never raises for the platform's sake."""
+        async with asyncio.TaskGroup() as group:
+            menu = group.create_task(self._publish_menu(), name=f"menu:{self._row.channel}/{self._row.account}")
+            try:
+                await self._stay_connected()
+            finally:
+                menu.cancel()
+
+    async def _stay_connected(self) -> None:
         row = self._row
-        while True:
-            delay = await self._attempt()
-            row.adapter = None
+        while not self._is_draining:
+            try:
+                delay = await self._attempt()
+            finally:
+                row.adapter = None
+                self._reading = None
             if delay is None:
                 return
             row.failures += 1
@@ -122,24 +137,46 @@ class Supervisor:
 
     async def _connected(self) -> None:
         row = self._row
-        if row.state is not ConnectionState.UP:
-            row.state = ConnectionState.CONNECTING if not row.failures else row.state
         adapter = self._build(AdapterHooks(self._alive, self._confirmed))
-        async with asyncio.timeout(CONNECT_LIMIT) as self._scope:
-            async with adapter:
-                row.adapter = adapter
-                self._connections.changed()
-                self._renew()
-                cursor = await self._store.load_cursor(row.channel, row.account)
-                async for batch in adapter.events(cursor):
-                    update = CursorUpdate(row.channel, row.account, batch.cursor) if batch.cursor else None
-                    await self._receive(batch.events, update)
-                    row.received += len(batch.events)
-                    self._alive()
+        async with AsyncExitStack() as stack:
+            async with asyncio.timeout(CONNECT_LIMIT):
+                await stack.enter_async_context(adapter)
+            row.adapter = adapter
+            self._connections.changed()
+            try:
+                async with asyncio.timeout(self._silence_limit) as self._reading:
+                    await self._read(adapter)
+            except TimeoutError:
+                if not self._is_draining:
+                    raise
+                # The connection stays for what is still to be sent; whoever drains ends this task.
+                await asyncio.Event().wait()
 
-    def _renew(self) -> None:
-        if self._scope is not None:
-            self._scope.reschedule(asyncio.get_running_loop().time() + self._silence_limit)
+    async def _read(self, adapter: Adapter) -> None:
+        row = self._row
+        cursor = await self._store.load_cursor(row.channel, row.account)
+        async for batch in adapter.events(cursor):
+            update = CursorUpdate(row.channel, row.account, batch.cursor) if batch.cursor else None
+            await self._receive(batch.events, update)
+            row.received += len(batch.events)
+            self._alive()
+
+    def stop_reading(self) -> None:
+        """Take no more events; what is connected stays connected for sending until the task is cancelled."""
+        self._is_draining = True
+        if self._reading is not None and not self._reading.expired():
+            self._reading.reschedule(asyncio.get_running_loop().time())
+
+    async def _publish_menu(self) -> None:
+        """Show the chat commands in the platform's own menu, once, where there is one."""
+        adapter = await self._connections.wait_for(self._row.channel, self._row.account, None)
+        if not isinstance(adapter, Menus):
+            return
+        try:
+            async with asyncio.timeout(CONNECT_LIMIT):
+                await adapter.publish_commands(self._commands)
+        except (DeliveryError, TimeoutError) as error:
+            log.warning("menu.not_published", channel=self._row.channel, account=self._row.account, error=str(error))
 
     def _alive(self) -> None:
         """Note a proof of life: a completed poll or an event, never a mere request."""
@@ -147,7 +184,8 @@ class Supervisor:
         row.alive_at = self._clock.now()
         row.failures = 0
         self._backoff.reset()
-        self._renew()
+        if self._reading is not None and not self._reading.expired() and not self._is_draining:
+            self._reading.reschedule(asyncio.get_running_loop().time() + self._silence_limit)
         if row.state is not ConnectionState.UP:
             self._tell(ConnectionState.UP, "")
 

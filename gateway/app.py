@@ -1,0 +1,355 @@
+"""The composition root: builds every object from the configuration and runs them. Start reading here."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import structlog
+from aiohttp import web
+from tzlocal import get_localzone_name
+
+from tidegate.adapters.registry import AccountSpec, AdapterServices, configured_accounts
+from tidegate.adapters.terminal.adapter import ACCOUNT, CHANNEL, TerminalAdapter, TerminalHub
+from tidegate.adapters.terminal.adapter import render as render_terminal
+from tidegate.clock import Clock, SystemClock
+from tidegate.config.load import Loaded
+from tidegate.events import Address, MessageEvent
+from tidegate.faults import Faults
+from tidegate.gateway.admission import Judge
+from tidegate.gateway.agents import AgentFactory, StoredCooldowns
+from tidegate.gateway.bus import EventBus
+from tidegate.gateway.chat_commands import COMMAND_MENU, ChatCommands
+from tidegate.gateway.connections import Connections, ConnectionState
+from tidegate.gateway.control import Control
+from tidegate.gateway.delivery import Outbox
+from tidegate.gateway.http.health import add_health_routes
+from tidegate.gateway.http.local import local_app
+from tidegate.gateway.http.server import serve, serve_unix
+from tidegate.gateway.inbound import Inbound
+from tidegate.gateway.media import InboundMedia, OutboundMedia
+from tidegate.gateway.people import People
+from tidegate.gateway.planning import claim_rules
+from tidegate.gateway.presence import Presence
+from tidegate.gateway.rendering import Renderers
+from tidegate.gateway.reports import TroubleReporter
+from tidegate.gateway.ruleset import Ruleset, build_ruleset
+from tidegate.gateway.session_settings import SessionSettings
+from tidegate.gateway.supervisor import Supervisor
+from tidegate.gateway.turns import TurnRunner, TurnServices
+from tidegate.ids import new_id
+from tidegate.sessions.blobs import BlobStore
+from tidegate.sessions.model import CursorUpdate, PendingCommand
+from tidegate.sessions.sqlite.store import SqliteStore
+from tidegate.sessions.store import Store
+from tidegate.sessions.wakeups import LocalWakeups, Wakeups
+from tidegate.sessions.worker import SessionWorkers
+
+DRAIN_TURNS_SECONDS = 30.0
+DRAIN_OUTBOX_SECONDS = 5.0
+SWITCH_INTERVAL = 0.0005
+"""Seconds after which a busy thread gives up the interpreter: the store's writer must not wait long for it."""
+
+log = structlog.get_logger("gateway")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where a gateway lives.
+
+    Attributes:
+        port: Overrides the configured port; None leaves it, 0 picks a free one.
+    """
+
+    state_dir: Path
+    config_path: Path
+    port: int | None = None
+
+    @property
+    def socket(self) -> Path:
+        """The Unix socket of the local command line."""
+        return self.state_dir / "gateway.sock"
+
+    @property
+    def database(self) -> Path:
+        """The store's file."""
+        return self.state_dir / "tidegate.db"
+
+
+@dataclass(frozen=True, slots=True)
+class _Supervised:
+    """One account's supervisor and the task that it runs in."""
+
+    fingerprint: str
+    supervisor: Supervisor
+    task: asyncio.Task[None]
+
+
+class Gateway:
+    """One running gateway: all objects, and the tasks that own them."""
+
+    def __init__(
+        self,
+        site: Site,
+        loaded: Loaded,
+        *,
+        store: Store,
+        http: aiohttp.ClientSession,
+        clock: Clock,
+        faults: Faults,
+        wakeups: Wakeups,
+    ) -> None:
+        self.site = site
+        self.loaded = loaded
+        self.store = store
+        self.bus = EventBus()
+        self.hub = TerminalHub()
+        self.connections = Connections()
+        self.renderers = Renderers()
+        self.ready = asyncio.Event()
+        self.port = 0
+        self.notes: list[str] = []
+        self._http = http
+        self.clock = clock
+        self._faults = faults
+        self._wakeups = wakeups
+        self._owner = new_id()
+        self._started_at = clock.now()
+        self._zone = _local_zone()
+        self._blobs = BlobStore(site.state_dir / "blobs")
+        self._cooldowns = StoredCooldowns(store)
+        self._people = People(store)
+        self._settings = SessionSettings(store)
+        self._adapter_services = AdapterServices(http, clock, site.state_dir)
+        self._rules: Ruleset = build_ruleset(loaded)
+        self._agents = self._agent_factory(loaded)
+        self._supervised: dict[tuple[str, str], _Supervised] = {}
+        self._group: asyncio.TaskGroup | None = None
+        self._build()
+
+    def _build(self) -> None:
+        store, clock, wakeups, bus = self.store, self.clock, self._wakeups, self.bus
+        max_age = self.loaded.config.messages.outbox.max_age.total_seconds()
+        self.outbox = Outbox(
+            store,
+            self.connections,
+            wakeups,
+            self._blobs,
+            bus,
+            clock,
+            self._faults,
+            owner=self._owner,
+            max_age=max_age,
+        )
+        services = TurnServices(
+            store=store,
+            outbox_store=store,
+            connections=self.connections,
+            outbox=self.outbox,
+            presence=Presence(self.connections, self.outbox),
+            inbound_media=InboundMedia(self.connections, self._blobs, store),
+            outbound_media=OutboundMedia(self._blobs),
+            bus=bus,
+            clock=clock,
+            render=self.renderers.render,
+        )
+        self._runner = TurnRunner(services, self._rules, self._agents)
+        self.workers = SessionWorkers(
+            store,
+            wakeups,
+            clock,
+            owner=self._owner,
+            rules=lambda _key: claim_rules(self._rules, self._agents.timezone),
+            run=self._runner.run,
+            fail=self._runner.fail,
+            max_concurrent=self.loaded.config.agents.defaults.max_concurrent,
+        )
+        self.inbound = Inbound(store, store, wakeups, bus, self._judge)
+        self._commands = ChatCommands(
+            store,
+            store,
+            self._settings,
+            wakeups,
+            self._judge,
+            self.renderers.render,
+            self._status_line,
+            self._agents.timezone,
+        )
+        self._reporter = TroubleReporter(store, store, wakeups, self._owner_identities, self.renderers.render)
+        self.control = Control(
+            store,
+            clock,
+            wakeups,
+            self._people,
+            self.connections,
+            self.renderers,
+            facts=self._facts,
+            may_own=lambda: not self._rules.owners,
+        )
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Run until `stop` is set, then drain and end."""
+        await self._people.load()
+        await self._settings.load()
+        specs = configured_accounts(self.loaded, self._adapter_services)
+        self.renderers.use(specs)
+        async with asyncio.TaskGroup() as self._group:
+            self._supervise(specs)
+            owned = [
+                self._group.create_task(self.workers.run(), name="workers"),
+                self._group.create_task(self.outbox.run(), name="outbox"),
+                self._group.create_task(self._commands.run(), name="commands"),
+                self._group.create_task(self._reporter.run(), name="reports"),
+            ]
+            try:
+                async with serve_unix(local_app(self), self.site.socket), self._serve_http() as self.port:
+                    self.ready.set()
+                    log.info("gateway.ready", port=self.port, channels=[f"{s.channel}/{s.account}" for s in specs])
+                    await stop.wait()
+                    await self._drain()
+            finally:
+                for task in [*owned, *(row.task for row in self._supervised.values())]:
+                    task.cancel()
+
+    def _serve_http(self) -> AbstractAsyncContextManager[int]:
+        config = self.loaded.config.gateway
+        port = self.site.port if self.site.port is not None else config.port
+        app = web.Application()
+        add_health_routes(app, self._readiness)
+        return serve(app, "127.0.0.1", port)
+
+    async def _drain(self) -> None:
+        """Stop taking messages, let running turns and outgoing parts end, each within its time."""
+        log.info("gateway.draining", running=self.workers.stats().running)
+        self.ready.clear()
+        for row in self._supervised.values():
+            row.supervisor.stop_reading()
+        if not await self.workers.drain(DRAIN_TURNS_SECONDS):
+            log.warning("gateway.turns_cut", running=self.workers.stats().running)
+        await self.outbox.drain(DRAIN_OUTBOX_SECONDS)
+
+    def _supervise(self, specs: list[AccountSpec]) -> None:
+        """Start a supervisor for each account that has none, or whose settings changed; stop those left over."""
+        terminal = AccountSpec(CHANNEL, ACCOUNT, lambda hooks: TerminalAdapter(self.hub, hooks), render_terminal, "")
+        wanted = {(spec.channel, spec.account): spec for spec in [terminal, *specs]}
+        for key, row in list(self._supervised.items()):
+            if key not in wanted or wanted[key].fingerprint != row.fingerprint:
+                row.task.cancel()
+                self.connections.remove(*key)
+                del self._supervised[key]
+        assert self._group is not None
+        for key, spec in wanted.items():
+            if key not in self._supervised:
+                supervisor = Supervisor(
+                    spec.channel,
+                    spec.account,
+                    spec.build,
+                    receive=self._receive,
+                    store=self.store,
+                    connections=self.connections,
+                    bus=self.bus,
+                    clock=self.clock,
+                    faults=self._faults,
+                    commands=COMMAND_MENU,
+                )
+                task = self._group.create_task(supervisor.run(), name=f"supervisor:{key[0]}/{key[1]}")
+                self._supervised[key] = _Supervised(spec.fingerprint, supervisor, task)
+
+    async def _receive(self, events: Sequence[MessageEvent], cursor: CursorUpdate | None) -> None:
+        await self.inbound.receive(events, cursor)
+
+    def _agent_factory(self, loaded: Loaded) -> AgentFactory:
+        return AgentFactory(
+            loaded,
+            http=self._http,
+            blobs=self._blobs,
+            cooldowns=self._cooldowns,
+            clock=self.clock,
+            local_zone=self._zone,
+        )
+
+    def apply(self, loaded: Loaded) -> None:
+        """Go on with another configuration: rules and agents at once, accounts where theirs changed."""
+        self.loaded = loaded
+        self._rules = build_ruleset(loaded)
+        self._agents = self._agent_factory(loaded)
+        self._runner.use(self._rules, self._agents)
+        self.outbox.max_age = loaded.config.messages.outbox.max_age.total_seconds()
+        specs = configured_accounts(loaded, self._adapter_services)
+        self.renderers.use(specs)
+        self._supervise(specs)
+
+    def _judge(self) -> Judge:
+        return Judge(
+            self._rules,
+            self._people,
+            self.renderers.render,
+            self.clock,
+            self._username,
+            self._settings.get,
+        )
+
+    def _username(self, address: Address) -> str | None:
+        adapter = self.connections.adapter_for(address)
+        return (adapter.username or None) if adapter is not None else None
+
+    def _owner_identities(self) -> frozenset[str]:
+        return frozenset(self._rules.owners) | self._people.owners
+
+    def _status_line(self, pending: PendingCommand) -> str:
+        stats = self.workers.stats()
+        options = self._agents.options(pending.agent)
+        model = options.model.primary if options is not None else None
+        return (
+            f"Agent {pending.agent}, model {model or 'demo/demo'}\n"
+            f"Gateway: {stats.running} turns running, {stats.backlog} sessions in line"
+        )
+
+    def _readiness(self) -> tuple[bool, dict[str, Any]]:
+        rows = [
+            {"channel": row.channel, "account": row.account, "state": row.state.value, "alive_at": row.alive_at}
+            for row in self.connections.all()
+        ]
+        up = all(row.state is not ConnectionState.STOPPED for row in self.connections.all())
+        return self.ready.is_set(), {"connections": rows, "all_accounts_usable": up}
+
+    def _facts(self) -> Mapping[str, Any]:
+        stats = self.workers.stats()
+        return {
+            "running": True,
+            "pid": os.getpid(),
+            "port": self.port,
+            "started_at": self._started_at,
+            "config": str(self.site.config_path),
+            "notes": list(self.notes),
+            "workers": {"active": stats.active, "running": stats.running, "backlog": stats.backlog},
+        }
+
+
+def _local_zone() -> str:
+    try:
+        return str(get_localzone_name()) or "UTC"
+    except (LookupError, ValueError, OSError):
+        return "UTC"
+
+
+@asynccontextmanager
+async def open_gateway(site: Site, loaded: Loaded, faults: Faults) -> AsyncIterator[Gateway]:
+    """Open the store and the HTTP client and build a gateway; the caller holds the state lock."""
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    clock = SystemClock()
+    store = SqliteStore(site.database, clock, faults)
+    await store.open()
+    try:
+        connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300)
+        async with aiohttp.ClientSession(connector=connector) as http:
+            yield Gateway(site, loaded, store=store, http=http, clock=clock, faults=faults, wakeups=LocalWakeups())
+    finally:
+        await store.close()

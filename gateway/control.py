@@ -1,0 +1,225 @@
+"""What the command line (and later the control plane) can ask and do, as plain methods over plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from tidegate import __version__
+from tidegate.agent_runtime.transcript import decode_message
+from tidegate.clock import Clock
+from tidegate.events import Address
+from tidegate.gateway import replies
+from tidegate.gateway.connections import Connections
+from tidegate.gateway.parts import text_drafts
+from tidegate.gateway.people import People
+from tidegate.gateway.rendering import Renderers
+from tidegate.sessions.model import DeliveryKind
+from tidegate.sessions.store import Store
+from tidegate.sessions.wakeups import LANES, Wakeups
+
+
+class UnknownMethod(LookupError):
+    """There is no such method."""
+
+
+class Control:
+    """The methods. Works with a running gateway, and with a bare store when none runs."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        wakeups: Wakeups,
+        people: People,
+        connections: Connections,
+        renderers: Renderers,
+        *,
+        facts: Callable[[], Mapping[str, Any]] = dict,
+        may_own: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._wakeups = wakeups
+        self._people = people
+        self._connections = connections
+        self._renderers = renderers
+        self._facts = facts
+        self._may_own = may_own
+        self._reload: Callable[[], Awaitable[Mapping[str, Any]]] | None = None
+        self._methods: dict[str, Callable[..., Awaitable[Any]]] = {
+            "status": self.status,
+            "sessions.list": self.sessions_list,
+            "sessions.show": self.sessions_show,
+            "pairing.list": self.pairing_list,
+            "pairing.approve": self.pairing_approve,
+            "pairing.reject": self.pairing_reject,
+            "send": self.send,
+            "reload": self.reload,
+        }
+
+    def use_reload(self, reload: Callable[[], Awaitable[Mapping[str, Any]]]) -> None:
+        """Take what reads the configuration again; only a running gateway has it."""
+        self._reload = reload
+
+    async def call(self, method: str, arguments: Mapping[str, Any]) -> Any:
+        """Call a method by name.
+
+        Raises:
+            UnknownMethod: There is none of that name.
+            ValueError: The arguments do not fit; says how.
+        """
+        found = self._methods.get(method)
+        if found is None:
+            raise UnknownMethod(method)
+        try:
+            return await found(**arguments)
+        except TypeError as error:
+            raise ValueError(f"{method}: {error}") from error
+
+    async def status(self) -> dict[str, Any]:
+        """Return how the gateway stands."""
+        totals = await self._store.totals()
+        troubled = await self._store.troubled(20)
+        return {
+            "version": __version__,
+            "now": self._clock.now(),
+            **self._facts(),
+            "connections": [
+                {
+                    "channel": row.channel,
+                    "account": row.account,
+                    "state": row.state.value,
+                    "reason": row.reason,
+                    "alive_at": row.alive_at,
+                    "received": row.received,
+                }
+                for row in self._connections.all()
+            ],
+            "sessions": {"total": totals.sessions, "running": totals.running, "waiting": totals.waiting},
+            "events": dict(totals.events),
+            "deliveries": dict(totals.deliveries),
+            "troubled": [
+                {
+                    "id": part.id,
+                    "lane": str(part.address),
+                    "state": part.state.value,
+                    "reason": part.reason,
+                    "created_at": part.created_at,
+                }
+                for part in troubled
+            ],
+            "store": dict(self._store.statistics()),
+        }
+
+    async def sessions_list(self, limit: int = 50) -> list[dict[str, Any]]:
+        """Return the sessions, the most recently used first."""
+        return [
+            {
+                "key": row.key,
+                "agent": row.agent,
+                "conversation": row.conversation,
+                "running": row.running,
+                "waiting": row.waiting,
+                "messages": row.messages,
+                "started_at": row.started_at,
+                "touched_at": row.touched_at,
+                "settings": dict(row.settings),
+            }
+            for row in await self._store.sessions(max(1, min(int(limit), 1000)))
+        ]
+
+    async def sessions_show(self, key: str, conversation: str = "", limit: int = 50) -> dict[str, Any]:
+        """Return one session with its conversations and the last messages of one of them (the current one)."""
+        row = await self._store.session(key)
+        if row is None:
+            raise ValueError(f"there is no session {key!r}; `tidegate sessions list` names them")
+        chosen = conversation or row.conversation
+        messages = await self._store.transcript(chosen, max(1, min(int(limit), 1000))) if chosen else []
+        decoded = [(item.seq, decode_message(item.body)) for item in messages]
+        return {
+            "key": row.key,
+            "agent": row.agent,
+            "conversation": chosen,
+            "running": row.running,
+            "waiting": row.waiting,
+            "conversations": [
+                {
+                    "id": item.id,
+                    "title": item.title,
+                    "messages": item.messages,
+                    "started_at": item.started_at,
+                    "ended_at": item.ended_at,
+                    "end_reason": item.end_reason,
+                }
+                for item in await self._store.conversations(key, 50)
+            ],
+            "messages": [
+                {
+                    "seq": seq,
+                    "role": message.role.value,
+                    "text": message.text,
+                    "tools": [call.name for call in message.tool_calls],
+                    "is_error": message.is_error,
+                }
+                for seq, message in decoded
+            ],
+        }
+
+    async def pairing_list(self, channel: str = "") -> list[dict[str, Any]]:
+        """Return the pending pairing requests."""
+        return [
+            {
+                "channel": row.channel,
+                "account": row.account,
+                "sender": row.sender,
+                "name": row.name,
+                "code": row.code,
+                "expires_at": row.expires_at,
+            }
+            for row in await self._store.pairing_requests()
+            if channel in ("", row.channel)
+        ]
+
+    async def pairing_approve(self, channel: str, code: str, notify: bool = True) -> dict[str, Any]:
+        """Admit somebody; the first one admitted on this machine becomes the owner where none is configured."""
+        found = await self._store.approve_pairing(channel, code, may_own=self._may_own())
+        if found is None:
+            raise ValueError(f"no pending request on {channel} has the code {code!r}; see `tidegate pairing list`")
+        request, address, owns = found
+        await self._people.load()
+        if notify:
+            text = replies.PAIRED_OWNER if owns else replies.PAIRED
+            await self._queue(address, text, DeliveryKind.NOTICE)
+        return {"channel": request.channel, "sender": request.sender, "name": request.name, "owner": owns}
+
+    async def pairing_reject(self, channel: str, code: str) -> dict[str, Any]:
+        """Forget a request."""
+        request = await self._store.reject_pairing(channel, code)
+        if request is None:
+            raise ValueError(f"no pending request on {channel} has the code {code!r}; see `tidegate pairing list`")
+        return {"channel": request.channel, "sender": request.sender, "name": request.name}
+
+    async def send(
+        self, channel: str, to: str, text: str, account: str = "default", thread: str | None = None
+    ) -> dict[str, Any]:
+        """Put a message into the outbox."""
+        if not text.strip():
+            raise ValueError("there is nothing to send")
+        if not self._renderers.knows(channel, account):
+            known = ", ".join(self._renderers.names()) or "none"
+            raise ValueError(f"{channel} account {account!r} is not configured; configured: {known}")
+        ids = await self._queue(Address(channel, account, to, thread), text, DeliveryKind.SEND)
+        return {"deliveries": ids, "parts": len(ids)}
+
+    async def reload(self) -> dict[str, Any]:
+        """Read the configuration again."""
+        if self._reload is None:
+            raise ValueError("no gateway runs")
+        return dict(await self._reload())
+
+    async def _queue(self, address: Address, text: str, kind: DeliveryKind) -> list[int]:
+        drafts = text_drafts(address, self._renderers.render(address, text), kind=kind)
+        ids = list(await self._store.add_deliveries(drafts))
+        self._wakeups.announce(LANES, [address])
+        return ids

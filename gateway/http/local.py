@@ -1,0 +1,134 @@
+"""The local door: what the command line on this machine asks of a running gateway, over a private Unix socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import structlog
+from aiohttp import WSMsgType, web
+
+from tidegate.adapters.base import Outbound
+from tidegate.adapters.terminal.adapter import TerminalHub
+from tidegate.clock import Clock
+from tidegate.errors import QueueFull, TidegateError
+from tidegate.gateway.bus import EventBus, Gap
+from tidegate.gateway.control import Control, UnknownMethod
+
+MAX_MESSAGE = 4 << 20
+MAX_OUTGOING = 1_000
+"""Frames that wait for a slow client; it is cut off then."""
+
+log = structlog.get_logger("local")
+
+
+class LocalGateway(Protocol):
+    """What the local door needs of the gateway."""
+
+    control: Control
+    hub: TerminalHub
+    bus: EventBus
+    clock: Clock
+
+
+def local_app(gateway: LocalGateway) -> web.Application:
+    """Return the application: `POST /rpc/{method}` with JSON, and `GET /chat` as a WebSocket."""
+    app = web.Application(client_max_size=MAX_MESSAGE)
+
+    async def rpc(request: web.Request) -> web.Response:
+        try:
+            arguments = json.loads(await request.read() or b"{}")
+            if not isinstance(arguments, Mapping):
+                raise ValueError("arguments are a JSON object")
+            result = await gateway.control.call(request.match_info["method"], arguments)
+        except UnknownMethod as error:
+            return _error(404, f"no method {error}")
+        except (ValueError, TidegateError) as error:
+            return _error(400, str(error))
+        return web.json_response({"ok": True, "result": result})
+
+    async def chat(request: web.Request) -> web.WebSocketResponse:
+        socket = web.WebSocketResponse(heartbeat=30, max_msg_size=MAX_MESSAGE)
+        await socket.prepare(request)
+        await _Chat(gateway, socket).run()
+        return socket
+
+    app.router.add_post("/rpc/{method}", rpc)
+    app.router.add_get("/chat", chat)
+    return app
+
+
+def _error(status: int, text: str) -> web.Response:
+    return web.json_response({"ok": False, "error": text}, status=status)
+
+
+class _Chat:
+    """One attached terminal."""
+
+    def __init__(self, gateway: LocalGateway, socket: web.WebSocketResponse) -> None:
+        self._gateway = gateway
+        self._socket = socket
+        self._frames: asyncio.Queue[dict[str, Any]] = asyncio.Queue(MAX_OUTGOING)
+
+    async def run(self) -> None:
+        """Serve the client until it goes."""
+        detach = self._gateway.hub.attach(self._show)
+        try:
+            async with asyncio.TaskGroup() as group:
+                helpers = [
+                    group.create_task(self._write(), name="terminal.write"),
+                    group.create_task(self._watch(), name="terminal.watch"),
+                ]
+                try:
+                    await self._read()
+                finally:
+                    for helper in helpers:
+                        helper.cancel()
+        finally:
+            detach()
+
+    async def _read(self) -> None:
+        async for frame in self._socket:
+            if frame.type is not WSMsgType.TEXT:
+                return
+            await self._take(frame.data)
+
+    async def _take(self, text: str) -> None:
+        try:
+            message = json.loads(text)
+            message_id, said = str(message["id"]), str(message["text"])
+        except (ValueError, KeyError, TypeError):
+            self._put({"type": "error", "text": "a message is an object with id and text"})
+            return
+        name = str(message.get("name", ""))[:64]
+        try:
+            await self._gateway.hub.submit(message_id, said, name, self._gateway.clock.now())
+        except QueueFull as error:
+            self._put({"type": "refused", "id": message_id, "text": str(error)})
+            return
+        self._put({"type": "accepted", "id": message_id})
+
+    async def _write(self) -> None:
+        while True:
+            await self._socket.send_json(await self._frames.get())
+
+    async def _watch(self) -> None:
+        async for fact in self._gateway.bus.subscribe():
+            if isinstance(fact, Gap):
+                continue
+            if fact.name.startswith(("run.", "tool.", "turn.")):
+                self._put({"type": "fact", "name": fact.name, "session": fact.session, "data": fact.data or {}})
+
+    def _show(self, part: Outbound) -> None:
+        body = part.text.body if part.text is not None else ""
+        file = {"file": str(part.file), "file_name": part.file_name} if part.file is not None else {}
+        self._put({"type": "reply", "token": part.token, "text": body, **file})
+
+    def _put(self, frame: dict[str, Any]) -> None:
+        try:
+            self._frames.put_nowait(frame)
+        except asyncio.QueueFull:
+            log.warning("terminal.too_slow")
+            self._frames = asyncio.Queue(MAX_OUTGOING)

@@ -1,0 +1,157 @@
+"""A gateway's life: the lock, the configuration, ordered start, reload, and the two signals that end it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+
+import structlog
+
+from tidegate.config.load import Loaded, load_config
+from tidegate.config.problems import InvalidConfig
+from tidegate.config.reload import diff, restarts, watch
+from tidegate.config.store import load_or_last_good, save_last_good
+from tidegate.errors import ConfigError
+from tidegate.faults import Faults
+from tidegate.gateway.app import Gateway, Site, open_gateway
+from tidegate.gateway.lock import StateLock
+from tidegate.gateway.logging import Redactor, configure_logging
+
+CRASH_VARIABLE = "TIDEGATE_CRASH_AT"
+HARD_EXIT = 130
+"""Exit code when a second signal ends the process at once, as after Ctrl-C in a shell."""
+
+log = structlog.get_logger("gateway")
+
+
+class Life:
+    """Runs one gateway until it is told to stop.
+
+    Args:
+        environ: The process environment.
+        log_file: Where log lines go instead of standard error.
+    """
+
+    def __init__(self, site: Site, environ: Mapping[str, str], log_file: Path | None = None) -> None:
+        self._site = site
+        self._environ = environ
+        self._log_file = log_file
+        self._stop = asyncio.Event()
+        self._reload = asyncio.Event()
+        self._signals = 0
+        self.gateway: Gateway | None = None
+        self.ready = asyncio.Event()
+
+    def stop(self) -> None:
+        """End in order; a second call ends the process at once."""
+        self._signals += 1
+        if self._signals > 1:
+            os._exit(HARD_EXIT)
+        self._stop.set()
+
+    async def run(self, *, handle_signals: bool = True) -> None:
+        """Start, run and end the gateway.
+
+        Raises:
+            AlreadyRunning: Another process holds the state directory.
+            ConfigError: The configuration cannot be used and there is no last good one.
+            StoreError: The store cannot be opened.
+        """
+        faults = Faults(self._environ.get(CRASH_VARIABLE))
+        self._site.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with StateLock(self._site.state_dir):
+            started = load_or_last_good(self._site.config_path, environ=self._environ, state_dir=self._site.state_dir)
+            loaded = started.loaded
+            redactor = Redactor(loaded.config.logging.redact_patterns)
+            configure_logging(
+                loaded.config.logging.level, _style(loaded.config.logging.console_style), redactor, self._log_file
+            )
+            if handle_signals:
+                self._install_signals()
+            async with open_gateway(self._site, loaded, faults) as gateway:
+                self.gateway = gateway
+                gateway.control.use_reload(self.reload)
+                self._tell_problems(gateway, started.problems, loaded)
+                await self._run_watched(gateway, is_last_good=started.is_last_good)
+
+    async def _run_watched(self, gateway: Gateway, *, is_last_good: bool) -> None:
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(gateway.run(self._stop), name="gateway")
+            helpers = [
+                group.create_task(self._when_ready(gateway, is_last_good=is_last_good), name="ready"),
+                group.create_task(self._watch_config(gateway), name="config.watch"),
+                group.create_task(self._reload_on_signal(), name="config.signal"),
+            ]
+            try:
+                await running
+            finally:
+                for helper in helpers:
+                    helper.cancel()
+
+    async def _when_ready(self, gateway: Gateway, *, is_last_good: bool) -> None:
+        await gateway.ready.wait()
+        self.ready.set()
+        if not is_last_good:
+            await asyncio.to_thread(save_last_good, self._site.config_path, self._site.state_dir)
+
+    def _install_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop)
+        loop.add_signal_handler(signal.SIGHUP, self._reload.set)
+
+    def _tell_problems(self, gateway: Gateway, problems: object, loaded: Loaded) -> None:
+        broken = list(problems) if isinstance(problems, tuple) else []
+        if broken:
+            gateway.notes.append("the configuration is broken; the last good copy is in use")
+            for problem in broken:
+                log.error("config.broken", problem=str(problem))
+            log.error("config.last_good_in_use", hint="fix the file; it is read again when it changes")
+        for warning in loaded.warnings:
+            log.warning("config.warning", problem=str(warning))
+
+    async def _watch_config(self, gateway: Gateway) -> None:
+        while True:
+            files = gateway.loaded.files
+            async for _ in watch(files):
+                await self.reload()
+                if gateway.loaded.files != files:
+                    break
+
+    async def _reload_on_signal(self) -> None:
+        while True:
+            await self._reload.wait()
+            self._reload.clear()
+            await self.reload()
+
+    async def reload(self) -> Mapping[str, object]:
+        """Read the configuration again: valid, it is in force at once; broken, nothing changes."""
+        gateway = self.gateway
+        assert gateway is not None
+        try:
+            loaded = await asyncio.to_thread(
+                load_config, self._site.config_path, environ=self._environ, state_dir=self._site.state_dir
+            )
+        except InvalidConfig as error:
+            for problem in error.problems:
+                log.error("config.broken", problem=str(problem))
+            gateway.notes[:] = ["the configuration file is broken; the one before it stays in force"]
+            return {"reloaded": False, "problems": [str(problem) for problem in error.problems]}
+        changes = diff(gateway.loaded.config, loaded.config)
+        try:
+            gateway.apply(loaded)
+        except ConfigError as error:
+            log.error("config.not_applied", problem=str(error))
+            return {"reloaded": False, "problems": [str(error)]}
+        needs = sorted(restarts(changes))
+        gateway.notes[:] = ["a changed setting needs a restart of the gateway"] if "gateway" in needs else []
+        await asyncio.to_thread(save_last_good, self._site.config_path, self._site.state_dir)
+        log.info("config.reloaded", changed=[change.path for change in changes][:20], restarts=needs or None)
+        return {"reloaded": True, "changed": [change.path for change in changes], "restarts": needs}
+
+
+def _style(console_style: str | None) -> str:
+    return {"pretty": "pretty", "json": "json"}.get(console_style or "", "auto")
