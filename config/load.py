@@ -14,6 +14,7 @@ from tidegate.config.json5 import Node, to_plain
 from tidegate.config.model import Config
 from tidegate.config.problems import InvalidConfig, Problem
 from tidegate.config.secrets import SecretResolver
+from tidegate.config.sections.agents import AgentsSection
 from tidegate.config.sources import descend, read_tree
 from tidegate.config.validate import Findings, Validator, plain_data
 
@@ -92,12 +93,14 @@ def _build(
     findings: Findings, data: dict[str, Any], environment: Mapping[str, str], state_dir: Path, home: Path
 ) -> Config:
     _add_telegram_token(data, environment)
-    config = Config(**Validator(findings, data).sections(), raw=data)
-    if not findings.problems or "agents" not in {problem.path.split(".")[0] for problem in findings.problems}:
-        object.__setattr__(config, "agents", config.agents.placed(state_dir, home))
+    sections = Validator(findings, data).sections()
+    has_roster = "agents" in sections or "agents" not in data
+    agents = sections.pop("agents", None) or AgentsSection.model_construct()
+    config = Config(**sections, agents=agents.placed(state_dir, home), raw=data)
     check_roster(findings, data)
-    check_bindings(findings, config, data)
-    check_broadcast(findings, config, data)
+    if has_roster:
+        check_bindings(findings, config, data)
+        check_broadcast(findings, config, data)
     check_safety(findings, config)
     return config
 

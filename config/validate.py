@@ -40,6 +40,14 @@ _EXPECTED = {
     "list_type": "expected a list: [ … ]",
 }
 
+_MOVED = {
+    "session.idleMinutes": "write it as session.reset.idleMinutes",
+    "session.resetByType.dm": "write it as session.resetByType.direct",
+    "messages.tts": "write it as tts, at the root",
+    "agents.defaults.memorySearch": "write it as memory.search, at the root",
+}
+"""Places of settings in older files of OpenClaw, and where they belong now."""
+
 
 @dataclass(slots=True)
 class Findings:
@@ -197,6 +205,9 @@ class Validator:
         message, hint = _EXPECTED.get(kind, ""), ""
         if message:
             message = f"{message}, found {_kind_of(given)}"
+            hint = (
+                f"write it as {{ mode: '{given[:20]}' }}" if path[-1] == "streaming" and isinstance(given, str) else ""
+            )
         elif kind == "literal_error":
             allowed = details.get("ctx", {}).get("expected", "")
             message = f"must be {allowed}"
@@ -232,7 +243,10 @@ class Validator:
 
     def _unknown(self, path: KeyPath, candidates: Iterable[str], what: str) -> None:
         key = str(path[-1])
-        if path[:-1] == ("env",) and key.isupper():
+        moved = _MOVED.get(format_path(path))
+        if moved:
+            hint = moved
+        elif path[:-1] == ("env",) and key.isupper():
             hint = f"write it as env.vars.{key}"
         else:
             close = known_keys.nearest(key, sorted(candidates))

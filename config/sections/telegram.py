@@ -9,7 +9,6 @@ from pydantic import BeforeValidator, Field, field_validator
 
 from tidegate.config.sections.base import (
     AckScope,
-    BreakPreference,
     ContextVisibility,
     Count,
     DmPolicy,
@@ -23,160 +22,13 @@ from tidegate.config.sections.base import (
     PositiveAmount,
     Secret,
     Section,
-    ToolNames,
     absent,
     normalize_id,
 )
+from tidegate.config.sections.streaming import Streaming
+from tidegate.config.sections.telegram_chats import Direct, DmHistory, Group
 
 DEFAULT_ACCOUNT = "default"
-
-
-class Chunk(Section):
-    """Size of the pieces a preview grows by."""
-
-    min_chars: Positive = 200
-    """Characters before a piece is shown."""
-    max_chars: Positive = 800
-    """Characters after which it is shown in any case."""
-    break_preference: BreakPreference = "paragraph"
-    """Where pieces end if they can."""
-
-
-class Preview(Section):
-    """The message that shows an answer while it is written."""
-
-    chunk: Lazy[Chunk] = absent(Chunk)
-    """Size of its steps."""
-    tool_progress: Flag = True
-    """Show which tool runs."""
-    command_text: Literal["raw", "status"] = "raw"
-    """Show commands as they are, or only that one runs."""
-
-
-class Progress(Section):
-    """The message that shows work instead of words."""
-
-    label: str | Literal[False] | None = None
-    """Its first line; `false`: none; unset: chosen for you."""
-    labels: Names = ()
-    """First lines to choose from."""
-    max_lines: Positive = 8
-    """Lines shown."""
-    max_line_chars: Positive = 120
-    """Characters of a line."""
-    tool_progress: Flag = False
-    """A line for each tool."""
-    command_text: Literal["raw", "status"] = "raw"
-    """Show commands as they are, or only that one runs."""
-    commentary: Flag = False
-    """Show what the model says between tools."""
-    narration: Flag = True
-    """Show what is being done in words."""
-
-
-class Coalesce(Section):
-    """Joining small blocks before they are sent."""
-
-    min_chars: Positive | None = None
-    """Characters before a block is sent."""
-    max_chars: Positive | None = None
-    """Characters of one block."""
-    idle_ms: Count = 1000
-    """Milliseconds without new text until a block is sent; 0: at once."""
-
-
-class Block(Section):
-    """Sending an answer in several messages while it is written."""
-
-    enabled: Flag | None = None
-    """Unset: as the stream mode says."""
-    coalesce: Lazy[Coalesce] = absent(Coalesce)
-    """Joining small blocks."""
-
-
-class Streaming(Section):
-    """How an answer appears while it is written."""
-
-    mode: Literal["off", "partial", "block", "progress"] = "partial"
-    """`off`: only the finished answer; `partial`: one message that is edited; `block`: several messages;
-    `progress`: a message about the work."""
-    chunk_mode: Literal["length", "newline"] = "length"
-    """Where long answers are cut: anywhere suitable, or between paragraphs."""
-    preview: Lazy[Preview] = absent(Preview)
-    """The edited message."""
-    progress: Lazy[Progress] = absent(Progress)
-    """The message about the work."""
-    block: Lazy[Block] = absent(Block)
-    """Several messages."""
-
-
-class DmHistory(Section):
-    """History for one person."""
-
-    history_limit: Count | None = None
-    """Their earlier turns shown to the model; 0: none; unset: all."""
-
-
-class Place(Section):
-    """What a group, a topic or a direct chat has in common."""
-
-    enabled: Flag = True
-    """Answer here."""
-    allow_from: Identifiers | None = None
-    """Senders; unset: as for the channel."""
-    system_prompt: str | None = None
-    """Added to the agent's instructions here."""
-    skills: Names | None = None
-    """Skills here; empty: none; unset: as for the agent."""
-    error_policy: Literal["always", "once", "silent"] | None = None
-    """Whether failures are told here."""
-
-
-class Topic(Place):
-    """One topic of a forum group."""
-
-    require_mention: Flag | None = None
-    """Answer only when mentioned; unset: as for the group."""
-    group_policy: GroupPolicy | None = None
-    """Who may talk; unset: as for the group."""
-    agent_id: str | None = None
-    """Agent that answers here, whatever the bindings say."""
-    disable_audio_preflight: Flag | None = None
-    """Do not listen to voice notes to find a mention."""
-
-
-class Group(Place):
-    """One group, or `*` for all others."""
-
-    require_mention: Flag | None = None
-    """Answer only when mentioned; unset: as `*`, else yes."""
-    group_policy: GroupPolicy | None = None
-    """Who may talk; unset: as for the channel."""
-    tools: Lazy[ToolNames] | None = None
-    """Tools here."""
-    tools_by_sender: dict[str, Lazy[ToolNames]] = Field(default_factory=dict)
-    """Tools by sender; the first specific match counts, `*` for all others."""
-    topics: dict[str, Lazy[Topic]] = Field(default_factory=dict)
-    """Topics by thread id, or `*`."""
-    ingest: Flag = False
-    """Keep messages without a mention for memory."""
-    disable_audio_preflight: Flag | None = None
-    """Do not listen to voice notes to find a mention."""
-
-
-class Direct(Place):
-    """One person's chat."""
-
-    dm_policy: DmPolicy | None = None
-    """Who may talk; unset: as for the channel."""
-    tools: Lazy[ToolNames] | None = None
-    """Tools here."""
-    tools_by_sender: dict[str, Lazy[ToolNames]] = Field(default_factory=dict)
-    """Tools by sender."""
-    topics: dict[str, Lazy[Topic]] = Field(default_factory=dict)
-    """Topics by thread id, or `*`."""
-    require_topic: Flag = False
-    """Answer only inside topics."""
 
 
 def _capabilities(value: object) -> object:

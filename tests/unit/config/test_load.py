@@ -127,6 +127,20 @@ def test_a_syntax_mistake_is_the_only_problem_of_a_file(tmp_path: Path) -> None:
             "1:49: models.providers.x.apiKey.source: must be 'env', 'file', 'exec' or 'store', found 'vault'",
         ),
         (
+            "{ session: { idleMinutes: 5 } }",
+            "1:14: session.idleMinutes: unknown key 'idleMinutes' (write it as session.reset.idleMinutes)",
+        ),
+        (
+            "{ channels: { telegram: { botToken: '1:a', streaming: 'partial' } } }",
+            "1:55: channels.telegram.streaming: expected an object: { … }, found text "
+            "(write it as { mode: 'partial' })",
+        ),
+        (
+            "{ agents: { entries: { a: 5 } }, broadcast: { x: ['a'] },"
+            " bindings: [{ agentId: 'a', match: { channel: 'irc' } }] }",
+            "1:27: agents.entries.a: expected an object: { … }, found a number",
+        ),
+        (
             "{ gateway: { bind: 'lan', auth: { mode: 'none' } } }",
             "1:20: gateway.bind: bind 'lan' without authentication would let anybody in "
             '(set gateway.auth.mode to "token", or gateway.bind to "loopback")',
