@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -20,6 +21,8 @@ IDLE_LOCAL = 300.0
 """The same for a server on this machine, which may be loading a model."""
 TOTAL = 1800.0
 CONNECT = 20.0
+END_SECONDS = 0.1
+"""Seconds to wait for a stream to end after its last event."""
 MAX_LINE_BYTES = 4 * 1024 * 1024
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
 MAX_ERROR_BYTES = 16_000
@@ -99,10 +102,19 @@ class ModelTransport:
                     now = self._clock.now() / SECOND
                     raise failure_of_status(provider, response.status, response.headers, problem, now)
                 yield response
+                await _read_end(response)
         except TimeoutError as error:
             raise failure_of_kind(provider, "timeout", "no answer in time") from error
         except (aiohttp.ClientError, OSError) as error:
             raise failure_of_kind(provider, "network", type(error).__name__) from error
+
+
+async def _read_end(response: aiohttp.ClientResponse) -> None:
+    """Wait a moment for the end of a body whose last event was read: only then is the connection kept."""
+    with suppress(TimeoutError, aiohttp.ClientError, OSError):  # the answer is whole already
+        async with asyncio.timeout(END_SECONDS):
+            while not response.content.at_eof():
+                await response.content.readany()
 
 
 async def read_events(response: aiohttp.ClientResponse, provider: str) -> AsyncIterator[bytes]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from tidegate.agent_runtime.tools.base import Effect, ToolArgs, ToolContext, ToolResult
 from tidegate.agent_runtime.workspace import WorkspaceFiles
 from tidegate.errors import ToolFailure
 
 
-class Replacement(BaseModel):
+class Replacement(ToolArgs):
     """One change."""
 
     oldText: Annotated[str, Field(min_length=1, description="Text that occurs exactly once.")]

@@ -77,6 +77,7 @@ class Seen:
     headers: Mapping[str, str]
     body: dict[str, Any]
     size: int
+    peer: object = None
 
 
 class FakeModel:
@@ -118,7 +119,7 @@ class FakeModel:
     async def _receive(self, request: web.Request) -> dict[str, Any]:
         raw = await request.read()
         body: dict[str, Any] = json.loads(raw)
-        self.seen.append(Seen(request.path, dict(request.headers), body, len(raw)))
+        self.seen.append(Seen(request.path, dict(request.headers), body, len(raw), _peer(request)))
         return body
 
     def _next(self, body: dict[str, Any]) -> Step:
@@ -245,6 +246,10 @@ class FakeModel:
         except (ConnectionError, OSError):
             pass
         return response
+
+
+def _peer(request: web.Request) -> object:
+    return request.transport.get_extra_info("peername") if request.transport is not None else None
 
 
 def _pieces(text: str, size: int) -> list[str]:

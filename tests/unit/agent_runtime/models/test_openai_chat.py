@@ -126,6 +126,27 @@ def test_a_missing_or_unfinished_done_is_tolerated(end: bytes) -> None:
     assert reply.message.text == "all"
 
 
+def test_one_connection_serves_many_calls() -> None:
+    async def run() -> None:
+        async with FakeModel() as fake, aiohttp.ClientSession() as session:
+            provider = OpenAIChat(session, Endpoint("local", fake.url))
+            for _ in range(5):
+                await provider.complete(ModelRequest("m", ("", ""), (user("hi"),)), lambda text: None)
+            assert len({str(seen.peer) for seen in fake.seen}) == 1
+
+    asyncio.run(run())
+
+
+def test_a_stream_that_stays_open_after_its_last_event_is_not_waited_for() -> None:
+    stream = sse(delta(content="all"), delta("stop"))
+    assert ask(Bytes((stream,), hang=True), idle=20.0)[0].message.text == "all"
+
+
+def test_a_connection_that_breaks_after_the_last_event_does_no_harm() -> None:
+    stream = sse(delta(content="all"), delta("stop"))
+    assert ask(Bytes((stream,), cut=True))[0].message.text == "all"
+
+
 def test_one_json_body_instead_of_a_stream_is_tolerated() -> None:
     reply, pieces = ask(Whole("in one piece"))
     assert (reply.message.text, pieces, reply.usage) == ("in one piece", ["in one piece"], Usage(7, 3))
