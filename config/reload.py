@@ -12,6 +12,7 @@ from typing import Any
 
 from tidegate.config.model import Config
 from tidegate.config.paths import KeyPath, format_path
+from tidegate.config.sources import read_tree
 
 NONE = "none"
 GATEWAY = "gateway"
@@ -132,7 +133,9 @@ def _changed(before: Any, after: Any, path: KeyPath) -> list[KeyPath]:
 _ABSENT = object()
 
 
-async def watch(files: Sequence[Path], *, sleep: Sleep = asyncio.sleep) -> AsyncIterator[None]:
+async def watch(
+    files: Sequence[Path], *, digest: str | None = None, sleep: Sleep = asyncio.sleep
+) -> AsyncIterator[None]:
     """Yield each time the files' contents changed and then were left alone for half a second.
 
     Editors write in several steps (a new file renamed over the old one, or emptied and filled), so a change
@@ -141,6 +144,8 @@ async def watch(files: Sequence[Path], *, sleep: Sleep = asyncio.sleep) -> Async
     # Taken at once, so that a change between the load and the first poll is not missed for ever.
     known = await asyncio.to_thread(_contents, files)
     seen = _prints(files)
+    if digest is not None and (await asyncio.to_thread(read_tree, files[0])).digest != digest:
+        yield
     while True:
         await sleep(POLL_SECONDS)
         current = _prints(files)

@@ -246,10 +246,6 @@ class TelegramAccount(Section):
     """Watching the connection."""
     network: Lazy[Network] = absent(Network)
     """How the platform is reached."""
-    auto_topic_label: Any = None
-    """Accepted and not used."""
-    thread_bindings: Any = None
-    """Accepted and not used; see `session.threadBindings`."""
 
     @field_validator("api_root")
     @classmethod

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tidegate.config.model import Config
 from tidegate.config.reload import Change, changed_parts, diff, effect_of, restarts, watch
+from tidegate.config.sources import read_tree
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers(0, 2),
@@ -103,13 +104,13 @@ class EndOfScript(Exception):
     pass
 
 
-def reports(file: Path, *steps: Callable[[], object]) -> int:
+def reports(file: Path, *steps: Callable[[], object], digest: str | None = None) -> int:
     """How often a watcher reports while the steps are done."""
     seen = 0
 
     async def count() -> None:
         nonlocal seen
-        async for _ in watch((file,), sleep=Script(*steps).sleep):
+        async for _ in watch((file,), digest=digest, sleep=Script(*steps).sleep):
             seen += 1
 
     with pytest.raises(EndOfScript):
@@ -147,3 +148,12 @@ def test_a_file_that_appears_or_goes_is_a_change(tmp_path: Path) -> None:
     file = tmp_path / "c.json"
     assert reports(file, lambda: file.write_text("{}", encoding="utf-8")) == 1
     assert reports(file, file.unlink) == 1
+
+
+def test_a_change_made_before_the_watch_began_is_not_missed(tmp_path: Path) -> None:
+    file = tmp_path / "c.json"
+    file.write_text("{}", encoding="utf-8")
+    digest = read_tree(file).digest
+    assert reports(file, digest=digest) == 0
+    file.write_text("{ a: 1 }", encoding="utf-8")
+    assert reports(file, digest=digest) == 1
