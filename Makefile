@@ -1,0 +1,45 @@
+# Two commands do everything: `make up` starts the gateway, `make test` proves that it works.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: up test install lint lock clean
+
+up: $(VENV)/.run ## start the gateway here and, in a terminal, a chat with the agent
+	@exec $(BIN)/tidegate up $(ARGS)
+
+test: install ## run all tests
+	$(BIN)/pytest $(ARGS)
+
+install: $(VENV)/.test ## make the environment with the product and its test tools
+
+lint: install ## check style, types and layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+$(VENV)/.run: deploy/lock/run.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Tidegate needs Python 3.11 or newer; run: make PYTHON=python3.12 up"; exit 1; }
+	@echo "Setting up $(VENV) (once) ..."
+	@$(PYTHON) -m venv $(VENV) || { echo "python3 has no venv; on Debian: apt-get install python3-venv"; exit 1; }
+	@$(PIP) install --require-hashes --no-deps -r deploy/lock/run.txt
+	@$(PIP) install --no-deps --editable .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.run deploy/lock/test.txt
+	@echo "Adding the test tools ..."
+	@$(PIP) install --require-hashes --no-deps -r deploy/lock/test.txt
+	@touch $@
+
+lock: ## write the lock files anew from pyproject.toml
+	$(PIP) install pip-tools
+	$(BIN)/pip-compile --quiet --upgrade --generate-hashes --strip-extras --no-header --no-emit-index-url \
+		--no-emit-trusted-host --no-emit-find-links -o deploy/lock/run.txt pyproject.toml
+	$(BIN)/pip-compile --quiet --upgrade --generate-hashes --strip-extras --no-header --no-emit-index-url \
+		--no-emit-trusted-host --no-emit-find-links -c deploy/lock/run.txt -o deploy/lock/test.txt deploy/lock/test.in
+
+clean:
+	rm -rf $(VENV) build dist
