@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from tidegate.agent_runtime.messages import Message, Role, ToolCall
 
 OUTCOME_UNKNOWN = (
-    "Outcome unknown: this call had started when the run was interrupted, and no result was recorded. "
+    "Outcome unknown: the run was interrupted and no result of this call was recorded. "
     "It may or may not have taken effect. It was not repeated; check before you call it again."
 )
-"""What the model is told about a call that started and has no recorded end."""
+"""What the model is told about a call that has no recorded end."""
 
 IMAGE_REFUSED = "[a picture that the model did not accept]"
 

@@ -314,15 +314,16 @@ REPLIES = st.lists(st.lists(st.sampled_from(["read", "read", "write", "refused"]
 STEERING = st.lists(st.sampled_from([(), (), (), (user("new"),)]), max_size=8)
 
 
-@settings(max_examples=60, deadline=None)
-@given(replies=REPLIES, steering=STEERING, fraction=st.floats(0, 1))
-def test_a_run_cut_off_anywhere_leaves_a_valid_transcript_and_resumes_without_repeating(
-    replies: list[list[str]], steering: list[tuple[Message, ...]], fraction: float
-) -> None:
+def run_twice(replies: list[list[str]], steering: list[tuple[Message, ...]], at: int) -> int:
+    """Cut a run off at its `at`-th await, take it up again, and check what must hold. Return the awaits."""
     steps: list[Step] = [
         ask_for(*(call(f"{number}-{place}", name) for place, name in enumerate(names)))
         for number, names in enumerate(replies)
     ]
+    cut = CutOff(at)
+    tools = Tools(cut)
+    journal = RecordingJournal([user("go")], cut)
+    journal.steering = list(steering)
 
     class Model(ScriptedModel):
         async def complete(self, request: ModelRequest, on_text: OnText) -> ModelReply:
@@ -331,27 +332,32 @@ def test_a_run_cut_off_anywhere_leaves_a_valid_transcript_and_resumes_without_re
             assert check_openai(encoded["messages"]) == ""
             return await super().complete(request, on_text)
 
-    async def run(journal: RecordingJournal, script: Sequence[Step]) -> bool:
+    async def run(script: Sequence[Step]) -> bool:
         body = run_turn(journal.turn(), PlainContext(), Model(script), tools, journal, lambda event: None, RunLimits())
         async with asyncio.TaskGroup() as group:
-            task = group.create_task(body)
-            cut.task = task
+            cut.task = task = group.create_task(body)
         return not task.cancelled()
 
-    cut = CutOff()
-    tools = Tools(cut)
-    journal = RecordingJournal([user("go")], cut)
-    journal.steering = list(steering)
-    assert asyncio.run(run(journal, [*steps, say("end")]))
-    total = cut.reached
-
-    cut = CutOff(max(1, round(fraction * total)))
-    tools = Tools(cut)
-    journal = RecordingJournal([user("go")], cut)
-    journal.steering = list(steering)
-    asyncio.run(run(journal, [*steps, say("end")]))
-    done = sum(1 for message in journal.messages if message.tool_calls)
-    assert asyncio.run(run(journal, [*steps[done:], say("end")]))
+    finished = asyncio.run(run([*steps, say("end")]))
+    assert finished == (at == 0 or cut.reached < at)
+    if not finished:
+        done = sum(1 for message in journal.messages if message.tool_calls)
+        assert asyncio.run(run([*steps[done:], say("end")]))
     assert len(tools.ran) == len(set(tools.ran)), "a tool ran twice"
     assert not journal.open, "a started call has no end"
-    assert valid_history(journal.messages) == valid_history(valid_history(journal.messages))
+    return cut.reached
+
+
+def test_a_run_may_be_cut_off_at_each_of_its_awaits() -> None:
+    replies = [["read", "read", "write"], ["write", "refused", "read"]]
+    steering: list[tuple[Message, ...]] = [(), (), (), (), (user("new"),)]
+    for at in range(1, run_twice(replies, steering, 0) + 1):
+        run_twice(replies, steering, at)
+
+
+@settings(max_examples=60, deadline=None)
+@given(replies=REPLIES, steering=STEERING, fraction=st.floats(0, 1))
+def test_a_run_cut_off_anywhere_leaves_a_valid_transcript_and_resumes_without_repeating(
+    replies: list[list[str]], steering: list[tuple[Message, ...]], fraction: float
+) -> None:
+    run_twice(replies, steering, max(1, round(fraction * run_twice(replies, steering, 0))))
