@@ -167,7 +167,13 @@ def check_safety(findings: Findings, config: Config) -> None:
     telegram = config.channels.telegram
     if telegram is None:
         return
-    for name, account in telegram.account_options().items():
+    accounts = telegram.account_options()
+    chosen = telegram.default_account
+    if chosen is not None and normalize_id(chosen, DEFAULT_ACCOUNT) not in accounts:
+        message = f"there is no account '{chosen}'"
+        hint = "known accounts: " + ", ".join(accounts)
+        findings.warn(("channels", "telegram", "defaultAccount"), message, hint)
+    for name, account in accounts.items():
         own: KeyPath = ("channels", "telegram", "accounts", name)
         path = (*own, "dmPolicy") if name in telegram.accounts else ("channels", "telegram", "dmPolicy")
         if account.dm_policy == "open" and "*" not in account.allow_from:

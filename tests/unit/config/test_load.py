@@ -191,6 +191,10 @@ def test_what_is_wrong_is_said_with_its_place_and_the_repair(tmp_path: Path, tex
             "{ channels: { telegram: { botToken: '1:a', dmPolicy: 'open' } } }",
             "1:54: channels.telegram.dmPolicy: dmPolicy 'open' admits nobody",
         ),
+        (
+            "{ channels: { telegram: { defaultAccount: 'ops', botToken: '1:a' } } }",
+            "1:43: channels.telegram.defaultAccount: there is no account 'ops' (known accounts: default)",
+        ),
         ("{ channels: { telegram: {} } }", "1:25: channels.telegram: the account 'default' has no token"),
         (
             "{ gateway: { auth: { token: '${NOPE}' } } }",
