@@ -116,7 +116,7 @@ class Life:
     async def _watch_config(self, gateway: Gateway) -> None:
         while True:
             files = gateway.loaded.files
-            async for _ in watch(files):
+            async for _ in watch(files, digest=gateway.loaded.digest):
                 await self.reload()
                 if gateway.loaded.files != files:
                     break
