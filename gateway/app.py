@@ -19,6 +19,7 @@ from tzlocal import get_localzone_name
 from tidegate.adapters.registry import AccountSpec, AdapterServices, configured_accounts
 from tidegate.adapters.terminal.adapter import ACCOUNT, CHANNEL, TerminalAdapter, TerminalHub
 from tidegate.adapters.terminal.adapter import render as render_terminal
+from tidegate.agent_runtime.models.demo import DEMO_MODEL
 from tidegate.clock import Clock, SystemClock
 from tidegate.config.load import Loaded
 from tidegate.events import Address, MessageEvent
@@ -308,7 +309,7 @@ class Gateway:
         options = self._agents.options(pending.agent)
         model = options.model.primary if options is not None else None
         return (
-            f"Agent {pending.agent}, model {model or 'demo/demo'}\n"
+            f"Agent {pending.agent}, model {model or DEMO_MODEL}\n"
             f"Gateway: {stats.running} turns running, {stats.backlog} sessions in line"
         )
 

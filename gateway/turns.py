@@ -13,7 +13,7 @@ from tidegate.agent_runtime.events import Emit, MessageStarted, RunEvent, TextDe
 from tidegate.agent_runtime.loop import run_turn
 from tidegate.agent_runtime.messages import Message, Role, ToolCall
 from tidegate.agent_runtime.tools.base import SessionFacts
-from tidegate.agent_runtime.tools.invoke import Toolbox
+from tidegate.agent_runtime.tools.invoke import Toolbox, result_chars
 from tidegate.agent_runtime.transcript import decode_message, encode_message
 from tidegate.agent_runtime.turn import EndReason, TurnInput, TurnOutcome
 from tidegate.clock import Clock
@@ -186,7 +186,7 @@ class TurnRunner:
             TurnInput(tuple(history), turn.started_calls, turn.attempt),
             SessionContext(agent.files, facts, agent.settings, services.clock),
             agent.model,
-            Toolbox(agent.registry, session, agent.policy),
+            Toolbox(agent.registry, session, agent.policy, max_result_chars=result_chars(agent.settings.window)),
             TurnJournal(turn, services.store),
             emit,
             agent.limits,
