@@ -1,0 +1,43 @@
+"""Who was addressed in a Telegram message, by the entities that Telegram marked in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.events import MentionFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Me:
+    """The bot itself, as `getMe` describes it."""
+
+    id: str
+    username: str
+    has_topics: bool = False
+
+
+_NOBODY = MentionFacts()
+
+
+def mentions_in(text: str, entities: Sequence[Mapping[str, Any]], me: Me) -> MentionFacts:
+    """Return who was mentioned. Offsets count UTF-16 units (https://core.telegram.org/bots/api#messageentity)."""
+    if not entities:
+        return _NOBODY
+    units = text.encode("utf-16-le", "surrogatepass")
+    ours = f"@{me.username}".casefold()
+    explicit = somebody = False
+    for entity in entities:
+        kind = entity.get("type")
+        if kind == "text_mention":
+            somebody = True
+            explicit = explicit or str((entity.get("user") or {}).get("id")) == me.id
+        elif kind in ("mention", "bot_command"):
+            start = 2 * int(entity["offset"])
+            words = units[start : start + 2 * int(entity["length"])].decode("utf-16-le", "replace")
+            _, at, name = words.partition("@")
+            if at:
+                somebody = True
+                explicit = explicit or f"@{name}".casefold() == ours
+    return MentionFacts(explicit=explicit, any=somebody)

@@ -1,0 +1,133 @@
+"""One part of a delivery turned into one call of the Bot API, and its outcome into what the outbox acts on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup, LinkPreviewOptions, ReplyParameters
+from telegram.error import BadRequest, ChatMigrated, TelegramError
+
+from tidegate.adapters.base import Button, Outbound, TextPart
+from tidegate.adapters.telegram.buttons import keyboard
+from tidegate.adapters.telegram.failures import delivery_error
+from tidegate.adapters.telegram.parse import GENERAL_TOPIC
+from tidegate.errors import DeliveryRefused
+from tidegate.events import Address
+
+SEND_SECONDS = 30.0
+MAX_MIGRATED = 1_000
+"""Most groups remembered that became supergroups since the connection was made."""
+_NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
+
+log = structlog.get_logger("telegram")
+
+
+class Sender:
+    """Sends as one bot."""
+
+    def __init__(self, bot: Bot, *, link_preview: bool) -> None:
+        self._bot = bot
+        self._preview = None if link_preview else _NO_PREVIEW
+        self._migrated: dict[str, str] = {}
+
+    async def send(self, part: Outbound) -> str:
+        """Send a part and return the message id. Raises DeliveryError."""
+        try:
+            return await self._send(part, part.address)
+        except ChatMigrated as error:
+            moved = self._moved(part.address, error)
+        except TelegramError as error:
+            if not _is_lost_private_topic(error, part.address):
+                raise delivery_error(error) from error
+            log.warning("topic.gone", lane=str(part.address))
+            moved = Address(part.address.channel, part.address.account, part.address.chat)
+        try:
+            return await self._send(part, moved)
+        except TelegramError as error:
+            raise delivery_error(error) from error
+
+    def chat(self, address: Address) -> int | str:
+        """Return the chat to name to Telegram, which may have moved."""
+        chat = self._migrated.get(address.chat, address.chat)
+        try:
+            return int(chat)
+        except ValueError:
+            return chat
+
+    async def _send(self, part: Outbound, address: Address) -> str:
+        if part.text is None:
+            raise DeliveryRefused("nothing to send")
+        try:
+            return await self._send_text(part, address, part.text, is_markup=True)
+        except BadRequest as error:
+            if "can't parse entities" not in error.message.lower():
+                raise
+            log.warning("markup.refused", lane=str(address), error=error.message[:200])
+            return await self._send_text(part, address, part.text, is_markup=False)
+
+    async def _send_text(self, part: Outbound, address: Address, text: TextPart, *, is_markup: bool) -> str:
+        shown: dict[str, Any] = {
+            "chat_id": self.chat(address),
+            "text": text.body if is_markup else text.plain,
+            "parse_mode": "HTML" if is_markup and text.body != text.plain else None,
+            "link_preview_options": self._preview,
+            "reply_markup": _markup(part.buttons),
+            "read_timeout": SEND_SECONDS,
+        }
+        if part.edit_of is not None:
+            return await self._edit(part.edit_of, shown)
+        sent = await self._bot.send_message(
+            **shown, message_thread_id=thread_of(address), reply_parameters=reply_of(part)
+        )
+        return str(sent.message_id)
+
+    async def _edit(self, message_id: str, shown: dict[str, Any]) -> str:
+        try:
+            await self._bot.edit_message_text(**shown, message_id=int(message_id))
+        except BadRequest as error:
+            if "message is not modified" not in error.message.lower():
+                raise
+        return message_id
+
+    def _moved(self, address: Address, error: ChatMigrated) -> Address:
+        if len(self._migrated) < MAX_MIGRATED:
+            self._migrated[address.chat] = str(error.new_chat_id)
+        log.warning("chat.migrated", chat=address.chat, new_chat=str(error.new_chat_id))
+        return Address(address.channel, address.account, str(error.new_chat_id), address.thread)
+
+
+def thread_of(address: Address) -> int | None:
+    """Return the topic to name when sending; the General topic must not be named."""
+    if address.thread is None or address.thread == GENERAL_TOPIC:
+        return None
+    return int(address.thread)
+
+
+def reply_of(part: Outbound) -> ReplyParameters | None:
+    """Return the reference to the message that is answered; a deleted one does not stop the answer."""
+    if part.reply_to is None or not part.reply_to.isdigit():
+        return None
+    return ReplyParameters(int(part.reply_to), allow_sending_without_reply=True)
+
+
+def _markup(rows: tuple[tuple[Button, ...], ...]) -> InlineKeyboardMarkup | None:
+    if not rows:
+        return None
+    return InlineKeyboardMarkup(
+        [
+            [InlineKeyboardButton(one["text"], callback_data=one["callback_data"]) for one in row]
+            for row in keyboard(rows)
+        ]
+    )
+
+
+def _is_lost_private_topic(error: TelegramError, address: Address) -> bool:
+    """Tell whether a topic in a direct chat is gone; the chat itself is still with the same person."""
+    is_private = not address.chat.startswith("-")
+    return (
+        is_private
+        and address.thread is not None
+        and isinstance(error, BadRequest)
+        and "message thread not found" in error.message.lower()
+    )
