@@ -8,7 +8,6 @@ import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -43,6 +42,7 @@ from tidegate.gateway.rendering import Renderers
 from tidegate.gateway.reports import TroubleReporter
 from tidegate.gateway.ruleset import Ruleset, build_ruleset
 from tidegate.gateway.session_settings import SessionSettings
+from tidegate.gateway.site import Site
 from tidegate.gateway.supervisor import Supervisor
 from tidegate.gateway.turns import TurnRunner, TurnServices
 from tidegate.ids import new_id
@@ -59,29 +59,6 @@ SWITCH_INTERVAL = 0.0005
 """Seconds after which a busy thread gives up the interpreter: the store's writer must not wait long for it."""
 
 log = structlog.get_logger("gateway")
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """Where a gateway lives.
-
-    Attributes:
-        port: Overrides the configured port; None leaves it, 0 picks a free one.
-    """
-
-    state_dir: Path
-    config_path: Path
-    port: int | None = None
-
-    @property
-    def socket(self) -> Path:
-        """The Unix socket of the local command line."""
-        return self.state_dir / "gateway.sock"
-
-    @property
-    def database(self) -> Path:
-        """The store's file."""
-        return self.state_dir / "tidegate.db"
 
 
 @dataclass(frozen=True, slots=True)

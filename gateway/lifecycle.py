@@ -16,9 +16,10 @@ from tidegate.config.reload import diff, restarts, watch
 from tidegate.config.store import load_or_last_good, save_last_good
 from tidegate.errors import ConfigError
 from tidegate.faults import Faults
-from tidegate.gateway.app import Gateway, Site, open_gateway
+from tidegate.gateway.app import Gateway, open_gateway
 from tidegate.gateway.lock import StateLock
 from tidegate.gateway.logging import Redactor, configure_logging
+from tidegate.gateway.site import Site
 
 CRASH_VARIABLE = "TIDEGATE_CRASH_AT"
 HARD_EXIT = 130
