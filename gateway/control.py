@@ -218,6 +218,15 @@ class Control:
             raise ValueError("no gateway runs")
         return dict(await self._reload())
 
+    async def is_busy(self, session: str, address: Address) -> bool:
+        """Tell whether a session still works on something, or something is still on its way to an address."""
+        row = await self._store.session(session) if session else None
+        if row is not None and (row.running or row.waiting):
+            return True
+        if any(command.event.address == address for command in await self._store.pending_commands()):
+            return True
+        return address in await self._store.open_lanes(address.channel, address.account)
+
     async def _queue(self, address: Address, text: str, kind: DeliveryKind) -> list[int]:
         drafts = text_drafts(address, self._renderers.render(address, text), kind=kind)
         ids = list(await self._store.add_deliveries(drafts))

@@ -10,12 +10,17 @@ from typing import Any, Protocol
 import structlog
 from aiohttp import WSMsgType, web
 
+from tidegate import __version__
 from tidegate.adapters.base import Outbound
-from tidegate.adapters.terminal.adapter import TerminalHub
+from tidegate.adapters.terminal.adapter import ADDRESS, PERSON, TerminalHub
 from tidegate.clock import Clock
-from tidegate.errors import QueueFull, TidegateError
+from tidegate.config.load import Loaded
+from tidegate.errors import QueueFull, RoutingError, TidegateError
+from tidegate.events import MessageEvent, Peer, PeerKind, Sender
 from tidegate.gateway.bus import EventBus, Gap
 from tidegate.gateway.control import Control, UnknownMethod
+from tidegate.gateway.ruleset import build_ruleset
+from tidegate.routing.sessions import resolve_session
 
 MAX_MESSAGE = 4 << 20
 MAX_OUTGOING = 1_000
@@ -31,6 +36,7 @@ class LocalGateway(Protocol):
     hub: TerminalHub
     bus: EventBus
     clock: Clock
+    loaded: Loaded
 
 
 def local_app(gateway: LocalGateway) -> web.Application:
@@ -64,16 +70,34 @@ def _error(status: int, text: str) -> web.Response:
     return web.json_response({"ok": False, "error": text}, status=status)
 
 
+def terminal_session(loaded: Loaded) -> str:
+    """Return the key of the session that the terminal talks into, empty where no agent may answer it."""
+    rules = build_ruleset(loaded)
+    event = MessageEvent(ADDRESS, Peer(PeerKind.DIRECT, PERSON), Sender(PERSON), message_id="", text="")
+    try:
+        return resolve_session(event, rules.table, rules.resolve, is_owner=True).key
+    except RoutingError:
+        return ""
+
+
 class _Chat:
-    """One attached terminal."""
+    """One attached terminal.
+
+    It is told `hello` first; then `accepted` or `refused` for what it sends, `fact` while a turn runs, `reply` for
+    what is said to it, and `state` when it asks with `{"ask": "state"}` whether anything is still to come. All
+    frames keep their order, so a state tells about every frame before it.
+    """
 
     def __init__(self, gateway: LocalGateway, socket: web.WebSocketResponse) -> None:
         self._gateway = gateway
         self._socket = socket
+        self._session = ""
         self._frames: asyncio.Queue[dict[str, Any]] = asyncio.Queue(MAX_OUTGOING)
 
     async def run(self) -> None:
         """Serve the client until it goes."""
+        self._session = terminal_session(self._gateway.loaded)
+        self._put({"type": "hello", "version": __version__, "session": self._session})
         detach = self._gateway.hub.attach(self._show)
         try:
             async with asyncio.TaskGroup() as group:
@@ -98,8 +122,11 @@ class _Chat:
     async def _take(self, text: str) -> None:
         try:
             message = json.loads(text)
+            if message.get("ask") == "state":
+                self._put({"type": "state", "busy": await self._gateway.control.is_busy(self._session, ADDRESS)})
+                return
             message_id, said = str(message["id"]), str(message["text"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             self._put({"type": "error", "text": "a message is an object with id and text"})
             return
         name = str(message.get("name", ""))[:64]

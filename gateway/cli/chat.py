@@ -1,0 +1,54 @@
+"""`tidegate chat`: talk to the running gateway, from a terminal or in one go."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import Any
+
+from tidegate.gateway.cli.call import Call
+from tidegate.gateway.cli.conversation import Conversation, file_line
+from tidegate.gateway.cli.markdown import render
+from tidegate.gateway.cli.once import DEFAULT_DEADLINE, ask_once
+from tidegate.gateway.cli.parser import Arguments
+from tidegate.gateway.cli.rpc import Unreachable, running_pid
+
+MAX_INPUT = 1_000_000
+"""Characters of piped input that make one message."""
+
+
+def chat(arguments: Arguments) -> int:
+    """Open a chat, or send one message where there is no terminal or `--once` says so."""
+    call = Call.of(arguments)
+    if arguments.once is None and is_interactive():
+        if running_pid(call.site) is None:
+            raise Unreachable("no gateway runs here; `tidegate up` starts one with a chat")
+        asyncio.run(Conversation(call.site, call.style).run())
+        return 0
+    text = sys.stdin.read(MAX_INPUT) if arguments.once in (None, "-") else str(arguments.once)
+    seconds = arguments.timeout or DEFAULT_DEADLINE
+    replies: list[dict[str, Any]] = []
+
+    def show(frame: dict[str, Any]) -> None:
+        replies.append({key: frame[key] for key in ("text", "file", "file_name") if key in frame})
+        if not arguments.json:
+            _print(call, frame)
+
+    asyncio.run(ask_once(call.site, text, seconds, show))
+    if arguments.json:
+        print(json.dumps({"replies": replies}, indent=2, ensure_ascii=False))
+    return 0
+
+
+def is_interactive() -> bool:
+    """Tell whether somebody sits at a terminal."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _print(call: Call, frame: dict[str, Any]) -> None:
+    text = str(frame.get("text", ""))
+    if text.strip():
+        print(render(text, call.style), flush=True)
+    if frame.get("file"):
+        print(file_line(frame, call.style), flush=True)

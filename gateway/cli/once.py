@@ -1,0 +1,86 @@
+"""One message, its answers, and out: `tidegate chat --once` and piped input."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from tidegate.errors import TidegateError
+from tidegate.gateway.cli.link import ChatLink
+from tidegate.gateway.cli.rpc import Unreachable
+from tidegate.gateway.site import Site
+
+ASK_SECONDS = 0.5
+"""How often to ask whether anything is still to come, besides after each sign that a turn ended."""
+DEFAULT_DEADLINE = 300.0
+
+
+class NoAnswer(TidegateError):
+    """The answer did not come in time."""
+
+    exit_code = 3
+
+
+class NotTaken(TidegateError):
+    """The gateway did not take the message."""
+
+
+async def ask_once(site: Site, text: str, seconds: float, show: Callable[[dict[str, Any]], None]) -> None:
+    """Send `text` and call `show` with every reply frame until nothing more is to come.
+
+    Raises:
+        Unreachable: No gateway answers.
+        NoAnswer: The time is up.
+        NotTaken: The gateway refused the message.
+    """
+    if not text.strip():
+        raise NotTaken("there is nothing to send")
+    try:
+        async with asyncio.timeout(seconds):
+            await _exchange(ChatLink(site), text, show)
+    except TimeoutError as error:
+        raise NoAnswer(
+            f"no complete answer within {seconds:g} s; the gateway goes on with it, `tidegate chat` shows it later"
+        ) from error
+
+
+async def _exchange(link: ChatLink, text: str, show: Callable[[dict[str, Any]], None]) -> None:
+    await link.send(text)
+    was_connected = False
+    async with asyncio.TaskGroup() as group:
+        asking = group.create_task(_keep_asking(link), name="chat.asking")
+        try:
+            async for frame in link.frames():
+                match frame["type"]:
+                    case "hello":
+                        was_connected = True
+                    case "lost" if not was_connected:
+                        raise Unreachable(
+                            "no gateway runs here; start one with `tidegate up` or `tidegate gateway run`"
+                        )
+                    case "refused":
+                        raise NotTaken(str(frame.get("text", "the gateway did not take the message")))
+                    case "reply":
+                        show(frame)
+                        await link.ask_state()
+                    case "fact" if frame.get("name") == "turn.ended":
+                        await link.ask_state()
+                    case "state" if not frame["busy"] and not link.unconfirmed:
+                        return
+                    case _:
+                        pass
+        except TidegateError as error:
+            failure: TidegateError | None = error
+        else:
+            failure = None
+        finally:
+            asking.cancel()
+    if failure is not None:
+        raise failure
+
+
+async def _keep_asking(link: ChatLink) -> None:
+    while True:
+        await asyncio.sleep(ASK_SECONDS)
+        await link.ask_state()

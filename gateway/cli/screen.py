@@ -1,0 +1,131 @@
+"""The chat's screen: what was said stays and scrolls; below it a preview of the answer and the line being typed."""
+
+from __future__ import annotations
+
+import os
+import sys
+import termios
+import tty
+from types import TracebackType
+from typing import Self, TextIO
+
+from tidegate.gateway.cli.editor import LineEditor
+from tidegate.gateway.cli.terminal import Style, printable, width
+
+PROMPT = "› "
+_ERASE_BELOW = "\r\x1b[J"
+_PASTE_ON, _PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
+
+
+class Screen:
+    """Owns the terminal while the chat is open; leaving gives it back as it was."""
+
+    def __init__(self, style: Style, editor: LineEditor, output: TextIO | None = None) -> None:
+        self._style = style
+        self._editor = editor
+        self._output = output or sys.stdout
+        self._input = sys.stdin.fileno()
+        self._saved: list[object] | None = None
+        self._live = ""
+        self._note = ""
+        self._rows_above = 0
+
+    def __enter__(self) -> Self:
+        """Take single keys from the terminal."""
+        self._saved = termios.tcgetattr(self._input)
+        tty.setraw(self._input, termios.TCSADRAIN)
+        # Raw output would need a carriage return a line; only the input side is meant to be raw.
+        mode = termios.tcgetattr(self._input)
+        mode[1] = self._saved[1]
+        termios.tcsetattr(self._input, termios.TCSADRAIN, mode)
+        self._write(_PASTE_ON)
+        self.draw()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give the terminal back."""
+        self._live = self._note = ""
+        self._write(self._up() + _ERASE_BELOW + _PASTE_OFF)
+        self._rows_above = 0
+        if self._saved is not None:
+            termios.tcsetattr(self._input, termios.TCSADRAIN, self._saved)  # type: ignore[arg-type]
+            self._saved = None
+
+    def say(self, text: str) -> None:
+        """Print something that stays."""
+        self._write(self._up() + _ERASE_BELOW + text + "\n")
+        self._rows_above = 0
+        self.draw()
+
+    def preview(self, text: str) -> None:
+        """Show the last lines of an answer that is still being written; empty takes them away."""
+        self._live = printable(text)
+        self.draw()
+
+    def note(self, text: str) -> None:
+        """Show one dim line above the prompt, such as what is being waited for; empty takes it away."""
+        self._note = text
+        self.draw()
+
+    def clear(self) -> None:
+        """Empty the screen, as Ctrl-L does."""
+        self._write("\x1b[H\x1b[2J")
+        self._rows_above = 0
+        self.draw()
+
+    def draw(self) -> None:
+        """Draw what is below the lines that stay."""
+        if self._saved is None:
+            return
+        columns, rows = self._size()
+        above = wrap(self._live, columns)[-max(1, rows - 3) :] if self._live else []
+        if self._note:
+            above.append(self._style.dim(self._note[: columns - 1]))
+        prompt, cursor = self._prompt(columns)
+        text = self._up() + _ERASE_BELOW + "".join(f"{row}\n" for row in above) + prompt
+        back = width(prompt) - cursor
+        self._write(text + (f"\x1b[{back}D" if back > 0 else ""))
+        self._rows_above = len(above)
+
+    def _prompt(self, columns: int) -> tuple[str, int]:
+        """Return the row being typed and the cursor's column; a long line is shown around the cursor."""
+        before = printable(self._editor.text[: self._editor.at]).replace("\n", "⏎").replace("\t", " ")
+        after = printable(self._editor.text[self._editor.at :]).replace("\n", "⏎").replace("\t", " ")
+        room = max(8, columns - width(PROMPT) - 1)
+        while width(before) > room:
+            before = before[max(1, len(before) - room) :]
+        while after and width(before) + width(after) > room:
+            after = after[: max(0, min(len(after) - 1, room - width(before)))]
+        return self._style.paint(PROMPT, "bold", "blue") + before + after, width(PROMPT) + width(before)
+
+    def _up(self) -> str:
+        return f"\x1b[{self._rows_above}A" if self._rows_above else ""
+
+    def _size(self) -> tuple[int, int]:
+        try:
+            size = os.get_terminal_size(self._output.fileno())
+        except OSError:
+            return 80, 24
+        return max(20, size.columns), max(4, size.lines)
+
+    def _write(self, text: str) -> None:
+        self._output.write(text)
+        self._output.flush()
+
+
+def wrap(text: str, columns: int) -> list[str]:
+    """Return the rows that a text takes, so that exactly these can be taken away again."""
+    rows: list[str] = []
+    for line in text.split("\n"):
+        row, used = "", 0
+        for char in line:
+            size = width(char)
+            if used + size > columns - 1:
+                rows.append(row)
+                row, used = "", 0
+            row += char
+            used += size
+        rows.append(row)
+    return rows

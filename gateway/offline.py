@@ -1,0 +1,98 @@
+"""Control over a bare store, for the command line while no gateway runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+
+from tidegate.adapters.registry import AdapterServices, configured_accounts
+from tidegate.clock import SystemClock
+from tidegate.config.load import Loaded
+from tidegate.config.store import load_or_last_good
+from tidegate.faults import Faults
+from tidegate.gateway.connections import Connections
+from tidegate.gateway.control import Control
+from tidegate.gateway.lock import StateLock
+from tidegate.gateway.people import People
+from tidegate.gateway.rendering import Renderers
+from tidegate.gateway.site import Site
+from tidegate.sessions.sqlite.store import SqliteStore
+from tidegate.sessions.wakeups import DeafWakeups
+
+SENDS = frozenset({"send", "pairing.approve"})
+"""Methods that write messages, for which the channels' renderers have to be loaded."""
+EMPTY: Mapping[str, Any] = {
+    "sessions.list": [],
+    "pairing.list": [],
+    "status": {
+        "connections": [],
+        "sessions": {"total": 0, "running": 0, "waiting": 0},
+        "events": {},
+        "deliveries": {},
+        "troubled": [],
+        "store": {},
+    },
+}
+"""What there is to see before a gateway ran for the first time; looking creates nothing."""
+
+
+def ask_store(site: Site, environ: Mapping[str, str], method: str, arguments: Mapping[str, Any]) -> Any:
+    """Call one method of `Control` on the store, under the state lock.
+
+    Raises:
+        AlreadyRunning: A gateway holds the state directory.
+        StoreError: The store cannot be opened.
+        ConfigError: The method needs the configuration and it cannot be used.
+        ValueError: The arguments do not fit.
+    """
+    if method in EMPTY and not site.database.exists():
+        answer = EMPTY[method]
+        return {"running": False, "config": str(site.config_path), **answer} if method == "status" else answer
+    return asyncio.run(_ask(site, environ, method, arguments))
+
+
+async def _ask(site: Site, environ: Mapping[str, str], method: str, arguments: Mapping[str, Any]) -> Any:
+    with StateLock(site.state_dir):
+        async with open_control(site, environ, sends=method in SENDS) as control:
+            return await control.call(method, arguments)
+
+
+@asynccontextmanager
+async def open_control(site: Site, environ: Mapping[str, str], *, sends: bool) -> AsyncIterator[Control]:
+    """Open the store and yield the methods over it; the caller holds the state lock.
+
+    Args:
+        sends: Messages will be written, so the configured accounts must be known.
+    """
+    loaded = load_or_last_good(site.config_path, environ=environ, state_dir=site.state_dir).loaded if sends else None
+    clock = SystemClock()
+    store = SqliteStore(site.database, clock, Faults())
+    await store.open()
+    try:
+        people = People(store)
+        await people.load()
+        renderers = Renderers()
+        if loaded is not None:
+            await _add_accounts(renderers, loaded, site, clock)
+        yield Control(
+            store,
+            clock,
+            DeafWakeups(),
+            people,
+            Connections(),
+            renderers,
+            facts=lambda: {"running": False, "config": str(site.config_path), "notes": []},
+            may_own=lambda: loaded is not None and not loaded.config.commands.owner_allow_from,
+        )
+    finally:
+        await store.close()
+
+
+async def _add_accounts(renderers: Renderers, loaded: Loaded, site: Site, clock: SystemClock) -> None:
+    """Learn how each account writes; nothing is connected."""
+    async with aiohttp.ClientSession() as http:
+        renderers.use(configured_accounts(loaded, AdapterServices(http, clock, site.state_dir)))
