@@ -17,7 +17,7 @@ from tidegate.adapters.telegram.failures import adapter_error, delivery_error
 from tidegate.adapters.telegram.mentions import Me
 from tidegate.adapters.telegram.parse import Reader
 from tidegate.adapters.telegram.polling import Poller, wanted_updates
-from tidegate.adapters.telegram.render import render
+from tidegate.adapters.telegram.render import render_for
 from tidegate.adapters.telegram.request import SessionRequest
 from tidegate.adapters.telegram.sending import Sender
 from tidegate.adapters.telegram.settings import CHANNEL, Settings
@@ -106,7 +106,7 @@ class TelegramAdapter:
 
     def render(self, markdown: str) -> Sequence[TextPart]:
         """Return Telegram messages for a Markdown text."""
-        return render(markdown, self._settings.text_limit)
+        return render_for(self._settings, markdown)
 
     async def send(self, part: Outbound) -> str:
         """Send one part."""

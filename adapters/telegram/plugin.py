@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from tidegate.adapters.base import API_VERSION, Adapter, AdapterHooks, TextPart
+from tidegate.adapters.base import API_VERSION, Adapter, AdapterHooks
 from tidegate.adapters.registry import AccountSpec, AdapterServices
 from tidegate.adapters.telegram.adapter import TelegramAdapter
-from tidegate.adapters.telegram.render import render
+from tidegate.adapters.telegram.render import render_for
 from tidegate.adapters.telegram.settings import CHANNEL, Settings, fingerprint, read_settings
 from tidegate.config.load import Loaded
 
@@ -33,7 +33,7 @@ class TelegramPlugin:
                     CHANNEL,
                     account,
                     partial(_build, settings, services),
-                    partial(_render, settings),
+                    partial(render_for, settings),
                     fingerprint(settings, options, loaded.environment),
                 )
             )
@@ -42,10 +42,6 @@ class TelegramPlugin:
 
 def _build(settings: Settings, services: AdapterServices, hooks: AdapterHooks) -> Adapter:
     return TelegramAdapter(settings, services.http, services.clock, hooks)
-
-
-def _render(settings: Settings, markdown: str) -> tuple[TextPart, ...]:
-    return render(markdown, settings.text_limit)
 
 
 plugin = TelegramPlugin()
