@@ -367,7 +367,6 @@ class Finish:
         messages: Bodies of the final messages of the transcript.
         drafts: The reply, in order. The first one replaces the turn's preview, where one is known to exist.
         state: ANSWERED, FAILED or STOPPED.
-        debounce: Quiet time before the next turn of this session, in microseconds.
     """
 
     messages: tuple[str, ...]
@@ -377,7 +376,6 @@ class Finish:
     tokens_in: int = 0
     tokens_out: int = 0
     reason: str = ""
-    debounce: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -505,10 +503,21 @@ class ConversationSummary:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Counts for `status`: events and deliveries by state, sessions, turns that run."""
+    """Counts for `status`.
+
+    Attributes:
+        events: The newest events by state (at most `RECENT`), so that the cost does not grow with the history.
+        deliveries: The newest parts by state (at most `RECENT`), previews aside; `due` and `sending` are all there are.
+        stored: All events ever stored.
+    """
 
     events: Mapping[str, int]
     deliveries: Mapping[str, int]
     sessions: int
     running: int
     waiting: int
+    stored: int = 0
+
+
+RECENT = 10_000
+"""How many of the newest rows `Totals` counts by state."""

@@ -105,8 +105,11 @@ class TurnStore(Protocol):
         """Commit the end of a turn with its reply and release the lease; True when more messages wait."""
         ...
 
-    async def release(self, turn: ClaimedTurn) -> None:
-        """Give the lease back without an end: the turn is taken again later, as after a crash. No error when lost."""
+    async def release(self, owner: str) -> None:
+        """Give back every lease of an owner, also those of claims whose caller was cancelled.
+
+        The turns are taken again later, as after a crash, but an orderly stop does not count as an attempt.
+        """
         ...
 
     async def extend(self, leases: Sequence[Lease], seconds: float) -> Sequence[Lease]:

@@ -17,7 +17,7 @@ import structlog
 
 from tidegate.clock import SECOND, Clock
 from tidegate.errors import LeaseLost, StoreError
-from tidegate.sessions.model import ClaimedTurn, ClaimRules, Finish, Lease, NotYet
+from tidegate.sessions.model import ClaimedTurn, ClaimRules, Finish, Lease, NotYet, TurnState
 from tidegate.sessions.store import TurnStore
 from tidegate.sessions.wakeups import LANES, SESSIONS, STOPPED, Wakeups
 
@@ -26,7 +26,9 @@ SWEEP_SECONDS = 1.0
 LEASE_SECONDS = 60.0
 EXTEND_SECONDS = 20.0
 RELEASE_SECONDS = 3.0
-"""How long a cancelled turn may take to give its lease back."""
+"""How long giving all leases back may take at the end."""
+BROKEN_SECONDS = 60
+"""How long a session that cannot be claimed at all is left alone."""
 MAX_BACKLOG = 10_000
 
 log = structlog.get_logger("sessions")
@@ -79,6 +81,7 @@ class SessionWorkers:
         self._max_active = 2 * max_concurrent
         self._active: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
+        self._stopped: set[str] = set()
         self._turns: dict[str, Lease] = {}
         self._backlog: OrderedDict[str, None] = OrderedDict()
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -96,17 +99,37 @@ class SessionWorkers:
         return key in self._turns
 
     async def run(self) -> None:
-        """Work until cancelled; then every running turn is cancelled and its lease given back."""
+        """Work until cancelled; then every running turn is cancelled and every lease given back."""
         try:
-            async with asyncio.TaskGroup() as self._group:
-                self._group.create_task(self._listen(), name="sessions.listen")
-                self._group.create_task(self._listen_stopped(), name="sessions.stopped")
-                self._group.create_task(self._sweep(), name="sessions.sweep")
-                self._group.create_task(self._extend(), name="sessions.extend")
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                group.create_task(self._listen(), name="sessions.listen")
+                group.create_task(self._listen_stopped(), name="sessions.stopped")
+                group.create_task(self._sweep(), name="sessions.sweep")
+                group.create_task(self._extend(), name="sessions.extend")
+                try:
+                    # Waiting here and not at the end of the group: a cancellation arrives here first, so that no
+                    # worker is started in a group that is about to end.
+                    await asyncio.Event().wait()
+                finally:
+                    self._group = None
         finally:
             self._group = None
             for timer in self._timers.values():
                 timer.cancel()
+            self._timers.clear()
+            self._again.clear()
+            self._backlog.clear()
+            await self._release_all()
+
+    async def _release_all(self) -> None:
+        """Give back every lease, also one whose claim was under way when its worker was cancelled."""
+        try:
+            async with asyncio.timeout(RELEASE_SECONDS):
+                await self._store.release(self._owner)
+        except (StoreError, TimeoutError) as error:
+            # The next boot takes the turns anyway: their owner is no longer alive.
+            log.warning("sessions.release_failed", error=str(error))
 
     async def drain(self, seconds: float) -> bool:
         """Take no new turns and wait for the running ones; True when all ended in time."""
@@ -133,6 +156,7 @@ class SessionWorkers:
         """Cancel the run of a turn that was ended in the store, unless a newer one runs already."""
         lease, task = self._turns.get(key), self._active.get(key)
         if lease is not None and task is not None and lease.fence <= fence:
+            self._stopped.add(key)
             self._again.add(key)
             task.cancel()
 
@@ -140,7 +164,7 @@ class SessionWorkers:
         while True:
             try:
                 for key in await self._store.waiting_sessions():
-                    if key not in self._active:
+                    if key not in self._active and key not in self._timers:
                         self.wake(key)
             except StoreError as error:
                 log.error("sessions.sweep_failed", error=str(error))
@@ -182,7 +206,7 @@ class SessionWorkers:
                     self._again.add(key)
                     return
         except asyncio.CancelledError:
-            if self._group is None or key not in self._again:
+            if self._group is None or key not in self._stopped:
                 raise
             # Only this run was stopped, not the process: the worker ends here and is started anew below.
         finally:
@@ -190,6 +214,7 @@ class SessionWorkers:
 
     def _ended(self, key: str) -> None:
         self._active.pop(key, None)
+        self._stopped.discard(key)
         if key in self._again:
             self._again.discard(key)
             if len(self._backlog) < MAX_BACKLOG:
@@ -201,11 +226,7 @@ class SessionWorkers:
 
     async def _step(self, key: str) -> bool:
         """Claim and run one turn; False when nothing is to be done now."""
-        try:
-            claimed = await self._store.claim(key, self._owner, self._rules(key))
-        except StoreError as error:
-            log.error("session.claim_failed", session=key, error=str(error))
-            return False
+        claimed = await self._claim(key)
         if claimed is None:
             return False
         if isinstance(claimed, NotYet):
@@ -215,11 +236,19 @@ class SessionWorkers:
         try:
             async with self._lane:
                 return await self._run_claimed(claimed)
-        except asyncio.CancelledError:
-            await self._release(claimed)
-            raise
         finally:
             self._turns.pop(key, None)
+
+    async def _claim(self, key: str) -> ClaimedTurn | NotYet | None:
+        """Claim a session's next turn. A session whose stored messages break the rules must not stop the others."""
+        try:
+            return await self._store.claim(key, self._owner, self._rules(key))
+        except StoreError as error:
+            log.error("session.claim_failed", session=key, error=str(error))
+            return None
+        except Exception:
+            log.exception("session.claim_broken", session=key)
+            return NotYet(self._clock.now() + BROKEN_SECONDS * SECOND)
 
     async def _run_claimed(self, turn: ClaimedTurn) -> bool:
         """Run a turn and commit its end. This is the named boundary at which a broken turn stops."""
@@ -229,25 +258,25 @@ class SessionWorkers:
             return True
         except Exception as error:
             log.exception("turn.failed", session=turn.lease.key, run=turn.run_id)
-            end = self._fail_turn(turn, error)
+            end = self._failed(turn, error)
         try:
             more = await self._store.finish(turn, end)
         except LeaseLost:
             return True
-        except StoreError as error:
-            log.error("turn.finish_failed", session=turn.lease.key, run=turn.run_id, error=str(error))
-            await self._release(turn)
+        except Exception:
+            # The lease is not given back: the turn is taken again by the sweep, and this attempt counts, so that a
+            # turn whose end cannot be stored does not ask the model for ever.
+            log.exception("turn.finish_failed", session=turn.lease.key, run=turn.run_id)
             return False
         self._wakeups.announce(LANES, {draft.address for draft in end.drafts})
         return more
 
-    async def _release(self, turn: ClaimedTurn) -> None:
+    def _failed(self, turn: ClaimedTurn, error: Exception) -> Finish:
         try:
-            async with asyncio.timeout(RELEASE_SECONDS):
-                await self._store.release(turn)
-        except (StoreError, TimeoutError) as error:
-            # The next boot takes the turn anyway: its owner is no longer alive.
-            log.warning("turn.release_failed", session=turn.lease.key, error=str(error))
+            return self._fail_turn(turn, error)
+        except Exception:
+            log.exception("turn.failure_broken", session=turn.lease.key, run=turn.run_id)
+            return Finish((), (), TurnState.FAILED, reason="internal")
 
     def _wake_at(self, key: str, instant: int) -> None:
         delay = max(0.0, (instant - self._clock.now()) / SECOND)

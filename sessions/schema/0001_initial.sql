@@ -11,9 +11,13 @@ CREATE TABLE sessions (
   owner TEXT,
   fence INTEGER NOT NULL DEFAULT 0,
   lease_until INTEGER NOT NULL DEFAULT 0,
+  -- Times of the queue; see queueing.py.
   not_before INTEGER NOT NULL DEFAULT 0,
-  window_ends INTEGER NOT NULL DEFAULT 0,
-  context_done INTEGER NOT NULL DEFAULT 0,
+  behind INTEGER NOT NULL DEFAULT 0,
+  burst_until INTEGER NOT NULL DEFAULT 0,
+  burst_ends INTEGER NOT NULL DEFAULT 0,
+  -- When the current conversation was begun or resumed.
+  current_since INTEGER NOT NULL DEFAULT 0,
   settings TEXT NOT NULL DEFAULT '',
   created_at INTEGER NOT NULL,
   touched_at INTEGER NOT NULL

@@ -20,16 +20,13 @@ from tidegate.sessions.model import (
     EventState,
     NewEvent,
     PendingCommand,
+    QueuedEvent,
     Record,
     SessionChange,
 )
+from tidegate.sessions.queueing import MAX_BURST, QueueState, continues, make_room, times_after
 from tidegate.sessions.sqlite.outbox import insert_drafts
 from tidegate.sessions.sqlite.people import request_pairing
-
-MAX_WINDOW_STRETCH = 5
-"""A debounce window that is renewed by more messages ends after this many times its length at the latest."""
-MAX_STEERING = 200
-"""Most messages that may wait behind a turn in the modes whose messages are exempt from the cap."""
 
 
 def append_events(
@@ -58,12 +55,16 @@ def _append(connection: Connection, item: NewEvent, now: int) -> Appended:
 
 def _session(connection: Connection, key: str, agent: str, now: int) -> int:
     row = connection.execute("SELECT id FROM sessions WHERE key = ?", (key,)).fetchone()
-    if row is None:
-        row = connection.execute(
-            "INSERT INTO sessions(key, agent, created_at, touched_at) VALUES (?,?,?,?) RETURNING id",
-            (key, agent, now, now),
-        ).fetchone()
-    return int(row[0])
+    return int(row[0]) if row else _new_session(connection, key, agent, now)
+
+
+def _new_session(connection: Connection, key: str, agent: str, now: int) -> int:
+    return (
+        connection.execute(
+            "INSERT INTO sessions(key, agent, created_at, touched_at) VALUES (?,?,?,?)", (key, agent, now, now)
+        ).lastrowid
+        or 0
+    )
 
 
 def _record(connection: Connection, identity: bytes, event: MessageEvent, verdict: Record, now: int) -> Appended:
@@ -81,8 +82,8 @@ def _record(connection: Connection, identity: bytes, event: MessageEvent, verdic
     )
     if verdict.state is EventState.CONTEXT:
         connection.execute(
-            "UPDATE events SET state = 'handled' WHERE session = ? AND state = 'context' AND id NOT IN"
-            " (SELECT id FROM events WHERE session = ? AND state = 'context' ORDER BY id DESC LIMIT ?)",
+            "UPDATE events SET state = 'handled' WHERE session = ? AND state = 'context' AND id <="
+            " (SELECT id FROM events WHERE session = ? AND state = 'context' ORDER BY id DESC LIMIT 1 OFFSET ?)",
             (session, session, verdict.keep),
         )
     asked = verdict.pairing
@@ -94,127 +95,116 @@ def _record(connection: Connection, identity: bytes, event: MessageEvent, verdic
 def enqueue(connection: Connection, identity: bytes, event: MessageEvent, verdict: Enqueue, now: int) -> Appended:
     """Put an event into its session's queue, as its queue rule says."""
     rule = verdict.rule
-    _session(connection, verdict.session_key, verdict.agent, now)
-    session, head, done, owner, not_before, window_ends = connection.execute(
-        "SELECT id, head_seq, done_seq, owner, not_before, window_ends FROM sessions WHERE key = ?",
-        (verdict.session_key,),
-    ).fetchone()
+    session, state = _queue(connection, verdict, now)
+    joins = state.burst_until > now and rule.window > 0 and _joins(connection, session, state, event)
     stopped: tuple[tuple[str, int], ...] = ()
-    if rule.mode == "interrupt" and head > done:
-        ended, count = stop_session(connection, session, verdict.session_key, now, "interrupt")
+    if rule.mode == "interrupt" and state.running is not None and not joins:
+        ended, _, count = stop_session(connection, session, verdict.session_key, now, "interrupt")
         stopped = (ended,) if ended else ()
-        done, owner, not_before = head, None, 0
+        state = QueueState(head=state.head, done=state.head, touched_at=now)
         if count and verdict.set_aside_notice:
             insert_drafts(connection, [verdict.set_aside_notice(count)], now)
-    refused = head - done >= rule.cap and _make_room(connection, session, head, done, event, verdict, now)
-    if refused:
+    free = MAX_BURST if joins else rule.cap
+    if state.head - state.taken >= free and _leave_out(connection, session, state, event, verdict, now):
         cursor = connection.execute(
             "INSERT INTO events(identity, session, state, reason, payload) VALUES (?,?,'dropped','queue full',?)",
             (identity, session, encode_event(event)),
         )
         return Appended(AppendStatus.REFUSED, cursor.lastrowid or 0, stopped)
-    joins = False
-    if rule.window and owner is None:
-        joins = window_ends > 0 and not_before > now and _same_sender_before(connection, session, head, event)
-        window_ends = window_ends if joins else now + MAX_WINDOW_STRETCH * rule.window
-        not_before = min(now + rule.window, window_ends)
-    else:
-        joins = window_ends > 0 and bool(event.album) and _same_album_before(connection, session, head, event)
-        # An idle session with nothing waiting starts at once; behind a run, or in the quiet time after one, the
-        # newest message starts that time anew.
-        waits = owner is not None or (head > done and window_ends == 0)
-        not_before = now + rule.debounce if waits else 0
-        window_ends = 0
+    times = times_after(state, rule, now)
     cursor = connection.execute(
         "INSERT INTO events(identity, session, seq, state, mode, is_owner, joins, payload)"
         " VALUES (?,?,?,'waiting',?,?,?,?)",
-        (identity, session, head + 1, rule.mode, int(verdict.is_owner), int(joins), encode_event(event)),
+        (identity, session, state.head + 1, rule.mode, verdict.is_owner, joins, encode_event(event)),
     )
     connection.execute(
-        "UPDATE sessions SET head_seq = ?, not_before = ?, window_ends = ? WHERE id = ?",
-        (head + 1, not_before, window_ends, session),
+        "UPDATE sessions SET head_seq = ?, not_before = ?, behind = ?, burst_until = ?, burst_ends = ? WHERE id = ?",
+        (state.head + 1, times.not_before, times.behind, times.burst_until, times.burst_ends, session),
     )
     return Appended(AppendStatus.STORED, cursor.lastrowid or 0, stopped)
 
 
-def _before(connection: Connection, session: int, head: int) -> MessageEvent | None:
+def _queue(connection: Connection, verdict: Enqueue, now: int) -> tuple[int, QueueState]:
     row = connection.execute(
-        "SELECT payload FROM events WHERE session = ? AND seq = ? AND state = 'waiting'", (session, head)
+        "SELECT s.id, s.head_seq, s.done_seq, t.last_seq, s.not_before, s.behind, s.burst_until, s.burst_ends,"
+        " s.touched_at FROM sessions s LEFT JOIN turns t ON t.session = s.id AND t.state = 'running' WHERE s.key = ?",
+        (verdict.session_key,),
     ).fetchone()
-    return decode_event(row[0]) if row else None
+    if row is None:
+        return _new_session(connection, verdict.session_key, verdict.agent, now), QueueState(touched_at=now)
+    session, head, done, running, not_before, behind, burst_until, burst_ends, touched_at = row
+    return session, QueueState(head, done, running, not_before, bool(behind), burst_until, burst_ends, touched_at)
 
 
-def _same_sender_before(connection: Connection, session: int, head: int, event: MessageEvent) -> bool:
-    before = _before(connection, session, head)
-    return before is not None and (before.sender.id, before.address) == (event.sender.id, event.address)
+def _joins(connection: Connection, session: int, state: QueueState, event: MessageEvent) -> bool:
+    if state.head <= state.taken:
+        return False
+    row = connection.execute(
+        "SELECT payload FROM events WHERE session = ? AND seq = ? AND state = 'waiting'", (session, state.head)
+    ).fetchone()
+    return row is not None and continues(decode_event(row[0]), event)
 
 
-def _same_album_before(connection: Connection, session: int, head: int, event: MessageEvent) -> bool:
-    before = _before(connection, session, head)
-    return before is not None and before.album == event.album and before.address == event.address
-
-
-def _make_room(
-    connection: Connection,
-    session: int,
-    head: int,
-    done: int,
-    event: MessageEvent,
-    verdict: Enqueue,
-    now: int,
+def _leave_out(
+    connection: Connection, session: int, state: QueueState, event: MessageEvent, verdict: Enqueue, now: int
 ) -> bool:
     """Apply the overflow policy of a queue that may be full; True when the new message is refused."""
-    rule = verdict.rule
-    running = connection.execute(
-        "SELECT last_seq FROM turns WHERE session = ? AND state = 'running'", (session,)
-    ).fetchone()
-    behind = max(done, running[0] if running else 0)
-    waiting = connection.execute(
-        "SELECT id, payload, is_owner FROM events WHERE session = ? AND seq > ? AND state = 'waiting' ORDER BY seq",
-        (session, behind),
+    waiting = load_waiting(connection, session, state.taken, -1)
+    room = make_room(waiting, event, verdict, is_running=state.running is not None)
+    for reason, items in (("summarize", room.summarized), ("queue full", room.dropped)):
+        connection.executemany(
+            "UPDATE events SET state = 'dropped', reason = ? WHERE id = ?", [(reason, item.event_id) for item in items]
+        )
+    told = (event,) if room.refused else room.notices
+    if verdict.full_notice:
+        insert_drafts(connection, [verdict.full_notice(left_out) for left_out in told], now)
+    return room.refused
+
+
+def load_waiting(connection: Connection, session: int, after: int, limit: int) -> list[QueuedEvent]:
+    """Return the waiting events behind a seq, oldest first; a negative limit means all."""
+    rows = connection.execute(
+        "SELECT seq, payload, is_owner, joins, mode, id FROM events WHERE session = ? AND seq > ?"
+        " AND state = 'waiting' ORDER BY seq LIMIT ?",
+        (session, after, limit),
     ).fetchall()
-    # Messages on their way into the running turn are exempt from the cap, up to a bound of its own.
-    limit = MAX_STEERING if running and rule.mode in ("steer", "steer-backlog") else rule.cap
-    if len(waiting) < limit:
-        return False
-    if rule.drop == "new":
-        if verdict.full_notice:
-            insert_drafts(connection, [verdict.full_notice(event)], now)
-        return True
-    oldest_id, payload, was_owner = waiting[0]
-    oldest = decode_event(payload)
-    summarize = rule.drop == "summarize" and oldest.address == event.address and bool(was_owner) == verdict.is_owner
-    connection.execute(
-        "UPDATE events SET state = 'dropped', reason = ? WHERE id = ?",
-        ("summarize" if summarize else "queue full", oldest_id),
-    )
-    if not summarize and verdict.full_notice:
-        insert_drafts(connection, [verdict.full_notice(oldest)], now)
-    return False
+    return [QueuedEvent(r[0], decode_event(r[1]), bool(r[2]), bool(r[3]), r[4], r[5]) for r in rows]
 
 
 def stop_session(
     connection: Connection, session: int, key: str, now: int, reason: str
-) -> tuple[tuple[str, int] | None, int]:
+) -> tuple[tuple[str, int] | None, int, int]:
     """End the running turn and set everything that waits aside.
 
-    Returns the ended turn as (key, fence of its lease), or None, and how many messages stay unanswered.
+    Returns the ended turn as (key, fence of its lease) or None, how many messages had only waited, and how many
+    stay unanswered in all. Messages that a full queue left out for a summary count: there will be none.
     """
     running = connection.execute(
         "UPDATE turns SET state = 'stopped', ended_at = ?, reason = ? WHERE session = ? AND state = 'running'"
-        " RETURNING fence",
+        " RETURNING fence, last_seq",
         (now, reason, session),
     ).fetchone()
-    count = connection.execute(
-        "UPDATE events SET state = 'set_aside', reason = ? WHERE session = ? AND state = 'waiting'",
+    left_out = connection.execute(
+        "UPDATE events SET state = 'set_aside', reason = ? WHERE session = ? AND state = 'dropped'"
+        " AND reason = 'summarize'",
         (reason, session),
     ).rowcount
+    done = connection.execute("SELECT done_seq FROM sessions WHERE id = ?", (session,)).fetchone()[0]
+    behind = running[1] if running else done
+    count, waited = connection.execute(
+        "SELECT COUNT(*), COALESCE(SUM(seq > ?), 0) FROM events WHERE session = ? AND seq > ? AND state = 'waiting'",
+        (behind, session, done),
+    ).fetchone()
     connection.execute(
-        "UPDATE sessions SET done_seq = head_seq, owner = NULL, fence = fence + 1, not_before = 0, window_ends = 0"
-        " WHERE id = ?",
+        "UPDATE events SET state = 'set_aside', reason = ? WHERE session = ? AND seq > ? AND state = 'waiting'",
+        (reason, session, done),
+    )
+    connection.execute(
+        "UPDATE sessions SET done_seq = head_seq, owner = NULL, fence = fence + 1, not_before = 0, behind = 0,"
+        " burst_until = 0, burst_ends = 0 WHERE id = ?",
         (session,),
     )
-    return ((key, running[0]) if running else None), count
+    return ((key, running[0]) if running else None), waited + left_out, count + left_out
 
 
 def pending_commands(connection: Connection) -> list[PendingCommand]:
@@ -252,13 +242,16 @@ def apply_command(
         ).fetchone()
         done = replace(done, found=found is not None)
     if change.stop and done.found:
-        ended, count = stop_session(connection, session, key, now, "command")
-        # The stopped turn's own message is told apart from those that only waited.
-        done = replace(done, stopped=ended, set_aside=max(0, count - 1) if ended else count)
+        # The stopped turn's own messages are told apart from those that only waited.
+        ended, waited, _ = stop_session(connection, session, key, now, "command")
+        done = replace(done, stopped=ended, set_aside=waited)
     if (change.new_conversation or change.resume) and done.found:
         _end_conversation(connection, conversation, now, "command")
         target = found[0] if change.resume else 0
-        connection.execute("UPDATE sessions SET conversation = ?, touched_at = ? WHERE id = ?", (target, now, session))
+        connection.execute(
+            "UPDATE sessions SET conversation = ?, touched_at = ?, current_since = ? WHERE id = ?",
+            (target, now, now, session),
+        )
         if target:
             connection.execute("UPDATE conversations SET ended_at = NULL, end_reason = '' WHERE id = ?", (target,))
     if change.settings:

@@ -16,6 +16,8 @@ COLUMNS = (
     "id, token, channel, account, chat, thread, kind, payload, state, attempt, due_at, created_at, platform_id, reason"
 )
 
+NO_RECEIPT = "preview without receipt"
+
 
 def row_to_delivery(row: Sequence[Any], *, stale: bool = False) -> Delivery:
     """Return the delivery of a row selected with `COLUMNS`."""
@@ -102,15 +104,15 @@ def settle(connection: Connection, settlements: Sequence[Settlement], now: int) 
 
 def use_preview(connection: Connection, turn: int, drafts: Sequence[Draft], now: int) -> tuple[Draft, ...]:
     """Let the first part replace the preview that is known to exist; report one whose fate is unknown."""
-    row = connection.execute(
-        "SELECT id, state, platform_id FROM deliveries WHERE turn = ? AND kind = 'preview' ORDER BY id DESC LIMIT 1",
-        (turn,),
-    ).fetchone()
-    if row is None:
+    rows = connection.execute(
+        "SELECT id, state, platform_id FROM deliveries WHERE turn = ? AND kind = 'preview' ORDER BY id", (turn,)
+    ).fetchall()
+    if not rows:
         return tuple(drafts)
-    preview, state, platform_id = row
-    if state == DeliveryState.SENDING.value:
-        settle(connection, [Settlement(preview, DeliveryState.UNKNOWN, reason="preview without receipt")], now)
+    # A crash may have left an older preview without a receipt, besides the newest one.
+    unknown = [row[0] for row in rows if row[1] == DeliveryState.SENDING.value]
+    settle(connection, [Settlement(i, DeliveryState.UNKNOWN, reason=NO_RECEIPT) for i in unknown], now)
+    _, state, platform_id = rows[-1]
     if state != DeliveryState.SENT.value or not platform_id or not drafts:
         return tuple(drafts)
     first, *rest = drafts
@@ -124,3 +126,12 @@ def report(connection: Connection, deliveries: Sequence[int], drafts: Sequence[D
     """Mark parts as reported and queue the report."""
     connection.executemany("UPDATE deliveries SET reported = 1 WHERE id = ?", [(d,) for d in deliveries])
     insert_drafts(connection, drafts, now)
+
+
+def settle_lost_previews(connection: Connection, now: int) -> None:
+    """Settle previews of turns that no longer run, at the start: nobody is left who will."""
+    connection.execute(
+        "UPDATE deliveries SET state = 'unknown', settled_at = ?, reason = ? WHERE state IN ('due', 'sending')"
+        " AND kind = 'preview' AND turn NOT IN (SELECT id FROM turns WHERE state = 'running')",
+        (now, NO_RECEIPT),
+    )

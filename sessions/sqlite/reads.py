@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import aiosqlite
 
 from tidegate.errors import StoreUnavailable
 from tidegate.events import Address
-from tidegate.sessions.model import ConversationSummary, Delivery, HistoryRow, SessionSummary, Totals
+from tidegate.sessions.model import RECENT, ConversationSummary, Delivery, HistoryRow, SessionSummary, Totals
 from tidegate.sessions.sqlite.outbox import COLUMNS, row_to_delivery
 
 _SESSION = (
     "SELECT s.key, s.agent, COALESCE(c.uuid, ''), s.head_seq - s.done_seq, s.owner IS NOT NULL,"
-    " (SELECT COUNT(*) FROM messages m WHERE m.conversation = s.conversation),"
+    " (SELECT COALESCE(MAX(seq), 0) FROM messages m WHERE m.conversation = s.conversation),"
     " COALESCE(c.started_at, s.created_at), s.touched_at, s.settings"
-    " FROM sessions s LEFT JOIN conversations c ON c.id = s.conversation"
+    " FROM {sessions} s LEFT JOIN conversations c ON c.id = s.conversation"
 )
 
 
@@ -28,21 +30,34 @@ class Reader:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._connection: aiosqlite.Connection | None = None
+        self._opening = asyncio.Lock()
+        self._closed = False
 
     async def close(self) -> None:
-        """Close the connection, if it was ever opened."""
-        if self._connection is not None:
-            await self._connection.close()
-            self._connection = None
+        """Close the connection, if it was ever opened; it is not opened again."""
+        async with self._opening:
+            self._closed = True
+            if self._connection is not None:
+                await self._connection.close()
+                self._connection = None
 
     async def rows(self, sql: str, *values: Any) -> Sequence[Any]:
         """Return all rows of a query. Raises StoreUnavailable."""
         try:
-            if self._connection is None:
-                self._connection = await aiosqlite.connect(f"file:{self._path}?mode=ro", uri=True)
-            return list(await self._connection.execute_fetchall(sql, values))
-        except aiosqlite.Error as error:
+            connection = self._connection or await self._open()
+            return list(await connection.execute_fetchall(sql, values))
+        except (aiosqlite.Error, ValueError) as error:
+            # aiosqlite answers ValueError when the connection was closed meanwhile.
             raise StoreUnavailable(f"{self._path}: {error}") from error
+
+    async def _open(self) -> aiosqlite.Connection:
+        async with self._opening:
+            if self._closed:
+                raise StoreUnavailable("the store is closed")
+            if self._connection is None:
+                uri = f"file:{quote(str(self._path))}?mode=ro"
+                self._connection = await aiosqlite.connect(uri, uri=True)
+            return self._connection
 
     async def waiting_sessions(self) -> list[str]:
         """Return keys of sessions in which something waits or runs."""
@@ -75,19 +90,23 @@ class Reader:
 
     async def sessions(self, limit: int) -> list[SessionSummary]:
         """Return the sessions, the most recently used first."""
-        rows = await self.rows(f"{_SESSION} ORDER BY s.touched_at DESC LIMIT ?", limit)
+        rows = await self.rows(
+            _SESSION.format(sessions="(SELECT * FROM sessions ORDER BY touched_at DESC, id DESC LIMIT ?)")
+            + " ORDER BY s.touched_at DESC, s.id DESC",
+            limit,
+        )
         return [_session(row) for row in rows]
 
     async def session(self, key: str) -> SessionSummary | None:
         """Return one session."""
-        rows = await self.rows(f"{_SESSION} WHERE s.key = ?", key)
+        rows = await self.rows(_SESSION.format(sessions="sessions") + " WHERE s.key = ?", key)
         return _session(rows[0]) if rows else None
 
     async def conversations(self, key: str, limit: int) -> list[ConversationSummary]:
         """Return the conversations of a session, the newest first."""
         rows = await self.rows(
             "SELECT c.uuid, c.started_at, c.ended_at, c.end_reason,"
-            " (SELECT COUNT(*) FROM messages m WHERE m.conversation = c.id),"
+            " (SELECT COALESCE(MAX(seq), 0) FROM messages m WHERE m.conversation = c.id),"
             " COALESCE((SELECT body FROM messages m WHERE m.conversation = c.id ORDER BY seq LIMIT 1), '')"
             " FROM conversations c JOIN sessions s ON s.id = c.session WHERE s.key = ? ORDER BY c.id DESC LIMIT ?",
             key,
@@ -107,14 +126,24 @@ class Reader:
 
     async def totals(self) -> Totals:
         """Return counts for `status`."""
-        events = await self.rows("SELECT state, COUNT(*) FROM events GROUP BY state")
-        deliveries = await self.rows("SELECT state, COUNT(*) FROM deliveries WHERE kind <> 'preview' GROUP BY state")
+        stored = (await self.rows("SELECT COALESCE(MAX(id), 0) FROM events"))[0][0]
+        events = await self.rows("SELECT state, COUNT(*) FROM events WHERE id > ? GROUP BY state", stored - RECENT)
+        deliveries = await self.rows(
+            "SELECT state, COUNT(*) FROM deliveries WHERE kind <> 'preview' AND state NOT IN ('due', 'sending')"
+            " AND id > (SELECT COALESCE(MAX(id), 0) FROM deliveries) - ? GROUP BY state",
+            RECENT,
+        )
+        open_parts = await self.rows(
+            "SELECT state, COUNT(*) FROM deliveries WHERE state IN ('due', 'sending') AND kind <> 'preview'"
+            " GROUP BY state"
+        )
         sessions, running, waiting = (
             await self.rows(
-                "SELECT COUNT(*), COUNT(owner), COALESCE(SUM(head_seq - done_seq), 0) FROM sessions",
+                "SELECT (SELECT COUNT(*) FROM sessions), (SELECT COUNT(*) FROM sessions WHERE owner IS NOT NULL),"
+                " (SELECT COALESCE(SUM(head_seq - done_seq), 0) FROM sessions WHERE head_seq > done_seq)",
             )
         )[0]
-        return Totals(dict(events), dict(deliveries), sessions, running, waiting)
+        return Totals(dict(events), dict([*deliveries, *open_parts]), sessions, running, waiting, stored)
 
     async def session_settings(self) -> dict[str, dict[str, Any]]:
         """Return the settings of every session that has any."""

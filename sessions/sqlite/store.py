@@ -54,6 +54,8 @@ class SqliteStore:
     async def open(self) -> None:
         """Open the database. Raises StoreCorrupt or StoreUnavailable."""
         await self._writer.open()
+        now = self._clock.now()
+        await self._writer.run(lambda c: outbox.settle_lost_previews(c, now))
 
     async def close(self) -> None:
         """Finish pending writes and close."""
@@ -133,9 +135,9 @@ class SqliteStore:
             lambda c: turns.finish(c, turn, end, now), CrashPoint.REPLY_JOURNALLED, CrashPoint.REPLY_IN_OUTBOX
         )
 
-    async def release(self, turn: ClaimedTurn) -> None:
+    async def release(self, owner: str) -> None:
         """See `TurnStore`."""
-        await self._writer.run(lambda c: turns.release(c, turn))
+        await self._writer.run(lambda c: turns.release(c, owner))
 
     async def extend(self, leases: Sequence[Lease], seconds: float) -> Sequence[Lease]:
         """See `TurnStore`."""

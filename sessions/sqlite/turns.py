@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from sqlite3 import Connection
+from typing import NamedTuple
 
 from tidegate.errors import LeaseLost
 from tidegate.events import MessageEvent
@@ -13,6 +14,7 @@ from tidegate.sessions.codec import decode_event
 from tidegate.sessions.model import (
     ClaimedTurn,
     ClaimRules,
+    EventState,
     Finish,
     HistoryRow,
     JournalEntry,
@@ -21,8 +23,11 @@ from tidegate.sessions.model import (
     Overflow,
     QueuedEvent,
     SessionFacts,
+    TurnPlan,
     TurnState,
 )
+from tidegate.sessions.queueing import belongs_to_turn, overflow_of
+from tidegate.sessions.sqlite.inbox import load_waiting
 from tidegate.sessions.sqlite.outbox import insert_drafts, use_preview
 
 LEASE_MICROSECONDS = 60_000_000
@@ -31,49 +36,50 @@ MAX_WAITING_LOADED = 500
 """Most waiting events that one claim looks at."""
 
 
+_EVENT_STATE = {
+    TurnState.ANSWERED: EventState.ANSWERED,
+    TurnState.FAILED: EventState.FAILED,
+    TurnState.STOPPED: EventState.SET_ASIDE,
+}
+
+
+class Held(NamedTuple):
+    """What a turn that holds its lease may need: newest seq of the session, transcript, the seqs it answers."""
+
+    head: int
+    conversation: int
+    first: int
+    last: int
+
+
 def claim(connection: Connection, key: str, owner: str, rules: ClaimRules, now: int) -> ClaimedTurn | NotYet | None:
     """Take a session's lease and its next turn; see `TurnStore.claim`."""
     row = connection.execute(
-        "SELECT id, agent, conversation, done_seq, not_before, settings FROM sessions"
-        " WHERE key = ? AND head_seq > done_seq",
+        "SELECT s.id, s.agent, s.conversation, s.done_seq, s.not_before, s.settings, t.id IS NOT NULL FROM sessions s"
+        " LEFT JOIN turns t ON t.session = s.id AND t.state = 'running' WHERE s.key = ? AND s.head_seq > s.done_seq",
         (key,),
     ).fetchone()
     if row is None:
         return None
-    session, agent, conversation, done, not_before, settings = row
-    running = connection.execute(
-        "SELECT id, run_id, conversation, first_seq, last_seq, attempt, notice, set_aside FROM turns"
-        " WHERE session = ? AND state = 'running'",
-        (session,),
-    ).fetchone()
+    session, agent, conversation, done, not_before, settings, is_running = row
     loaded_settings = json.loads(settings) if settings else {}
-    if running is not None:
+    if is_running:
         fence = _take_lease(connection, session, owner, now)
-        lease = Lease(session, key, owner, fence)
-        return _resume(connection, lease, agent, running, loaded_settings, rules)
+        return _resume(connection, Lease(session, key, owner, fence), agent, loaded_settings, rules)
     if now < not_before:
         return NotYet(not_before)
-    waiting = _waiting(connection, session, done)
+    waiting = load_waiting(connection, session, done, MAX_WAITING_LOADED)
     if not waiting:
         connection.execute("UPDATE sessions SET done_seq = head_seq WHERE id = ?", (session,))
         return None
-    return _begin(connection, (session, key, agent, conversation), done, waiting, loaded_settings, owner, rules, now)
+    return _begin(connection, (session, key, agent, conversation), waiting, loaded_settings, owner, rules, now)
 
 
-def _waiting(connection: Connection, session: int, after: int) -> list[QueuedEvent]:
-    rows = connection.execute(
-        "SELECT seq, payload, is_owner, joins, mode, id FROM events WHERE session = ? AND seq > ?"
-        " AND state = 'waiting' ORDER BY seq LIMIT ?",
-        (session, after, MAX_WAITING_LOADED),
-    ).fetchall()
-    return [QueuedEvent(r[0], decode_event(r[1]), bool(r[2]), bool(r[3]), r[4], r[5]) for r in rows]
-
-
-def _take_lease(connection: Connection, session: int, owner: str, now: int, conversation: int = 0) -> int:
+def _take_lease(connection: Connection, session: int, owner: str, now: int) -> int:
     row = connection.execute(
-        "UPDATE sessions SET owner = ?, fence = fence + 1, lease_until = ?, touched_at = ?, window_ends = 0,"
-        " conversation = CASE WHEN ? THEN ? ELSE conversation END WHERE id = ? RETURNING fence",
-        (owner, now + LEASE_MICROSECONDS, now, conversation, conversation, session),
+        "UPDATE sessions SET owner = ?, fence = fence + 1, lease_until = ?, touched_at = ? WHERE id = ?"
+        " RETURNING fence",
+        (owner, now + LEASE_MICROSECONDS, now, session),
     ).fetchone()
     return int(row[0])
 
@@ -81,34 +87,30 @@ def _take_lease(connection: Connection, session: int, owner: str, now: int, conv
 def _begin(
     connection: Connection,
     which: tuple[int, str, str, int],
-    done: int,
     waiting: list[QueuedEvent],
     settings: dict[str, object],
     owner: str,
     rules: ClaimRules,
     now: int,
 ) -> ClaimedTurn:
-    session, key, agent, conversation = which
-    conversation, uuid, notice = _conversation(connection, which, settings, rules, now)
-    talk, overflow = _before_turn(connection, session, waiting[0].event_id)
-    plan = rules.plan(waiting, talk, overflow)
-    taken, last_seq = waiting[: plan.take], waiting[plan.take - 1].seq
+    session, key, agent, _ = which
+    conversation, uuid, notice, history = _conversation(connection, which, settings, rules, now)
+    plan = _plan(connection, session, waiting, rules)
+    taken = waiting[: plan.take]
     if plan.set_aside:
-        connection.execute(
-            "UPDATE events SET state = 'set_aside', reason = 'interrupt' WHERE session = ? AND seq <= ?"
-            " AND state = 'waiting'",
-            (session, taken[plan.set_aside - 1].seq),
+        connection.executemany(
+            "UPDATE events SET state = 'set_aside', reason = 'interrupt' WHERE id = ?",
+            [(item.event_id,) for item in taken[: plan.set_aside]],
         )
-    fence = _take_lease(connection, session, owner, now, conversation)
+    fence = _take_lease(connection, session, owner, now)
     answered = taken[plan.set_aside :]
     run_id = new_id()
     turn = connection.execute(
         "INSERT INTO turns(run_id, session, conversation, first_seq, last_seq, set_aside, attempt, fence, state,"
         " notice, started_at) VALUES (?,?,?,?,?,?,1,?,'running',?,?)",
-        (run_id, session, conversation, answered[0].seq, last_seq, plan.set_aside, fence, notice, now),
+        (run_id, session, conversation, answered[0].seq, taken[-1].seq, plan.set_aside, fence, notice, now),
     ).lastrowid
     bodies = [rules.encode(text) for text in plan.texts]
-    history = _load_history(connection, conversation, rules.history_limit)
     history += append_messages(connection, conversation, turn or 0, bodies, history[-1].seq if history else 0)
     return ClaimedTurn(
         lease=Lease(session, key, owner, fence),
@@ -133,45 +135,56 @@ def _conversation(
     settings: dict[str, object],
     rules: ClaimRules,
     now: int,
-) -> tuple[int, str, str]:
-    """Return row id and public id of the conversation to go on with, and why it is a new one, if it is."""
+) -> tuple[int, str, str, list[HistoryRow]]:
+    """Return the conversation to go on with (row, public id), why it is a new one if it is, and what was said in it."""
     session, key, agent, conversation = which
     reason = ""
     if conversation:
-        uuid, started_at, touched_at, last = connection.execute(
-            "SELECT c.uuid, c.started_at, s.touched_at, (SELECT MAX(seq) FROM messages WHERE conversation = c.id)"
-            " FROM conversations c JOIN sessions s ON s.id = c.session WHERE c.id = ?",
+        uuid, since, touched_at = connection.execute(
+            "SELECT c.uuid, s.current_since, s.touched_at FROM conversations c JOIN sessions s ON s.id = c.session"
+            " WHERE c.id = ?",
             (conversation,),
         ).fetchone()
-        facts = SessionFacts(key, agent, started_at, touched_at, settings, last is not None)
-        reason = (rules.stale(facts, now) or "") if last is not None else ""
+        history = _load_history(connection, conversation, rules.history_limit)
+        if history:
+            reason = rules.stale(SessionFacts(key, agent, since, touched_at, settings, has_history=True), now) or ""
         if not reason:
-            return conversation, uuid, ""
+            return conversation, uuid, "", history
         connection.execute(
             "UPDATE conversations SET ended_at = ?, end_reason = ? WHERE id = ?", (now, reason, conversation)
         )
     uuid = new_id()
-    cursor = connection.execute(
-        "INSERT INTO conversations(uuid, session, started_at) VALUES (?,?,?)", (uuid, session, now)
+    row = (
+        connection.execute(
+            "INSERT INTO conversations(uuid, session, started_at) VALUES (?,?,?)", (uuid, session, now)
+        ).lastrowid
+        or 0
     )
-    return cursor.lastrowid or 0, uuid, reason
+    connection.execute("UPDATE sessions SET conversation = ?, current_since = ? WHERE id = ?", (row, now, session))
+    return row, uuid, reason, []
 
 
-def _before_turn(connection: Connection, session: int, before: int) -> tuple[list[MessageEvent], Overflow]:
-    """Take the group talk before an event, and what a full queue left out; both are shown once."""
+def _plan(connection: Connection, session: int, waiting: list[QueuedEvent], rules: ClaimRules) -> TurnPlan:
+    """Choose the next turn, with the group talk before it and what a full queue left out; both are told once."""
     talk = connection.execute(
         "UPDATE events SET state = 'handled' WHERE session = ? AND state = 'context' AND id < ? RETURNING id, payload",
-        (session, before),
+        (session, waiting[0].event_id),
     ).fetchall()
-    dropped = connection.execute(
-        "UPDATE events SET reason = 'summarized' WHERE session = ? AND state = 'dropped' AND reason = 'summarize'"
-        " RETURNING seq, payload",
+    said = [decode_event(payload) for _, payload in sorted(talk)]
+    left_out = connection.execute(
+        "SELECT seq, payload, is_owner, joins, mode, id FROM events WHERE session = ? AND state = 'dropped'"
+        " AND reason = 'summarize' ORDER BY seq",
         (session,),
     ).fetchall()
-    return (
-        [decode_event(payload) for _, payload in sorted(talk)],
-        Overflow(len(dropped), tuple(decode_event(payload).text for _, payload in sorted(dropped))),
-    )
+    if not left_out:
+        return rules.plan(waiting, said, Overflow())
+    first_plan = rules.plan(waiting, (), Overflow())
+    answered = waiting[first_plan.set_aside : first_plan.take]
+    address, is_owner = answered[-1].event.address, all(item.is_owner for item in answered)
+    items = [QueuedEvent(r[0], decode_event(r[1]), bool(r[2]), bool(r[3]), r[4], r[5]) for r in left_out]
+    told = [item for item in items if belongs_to_turn(item, address, is_owner=is_owner)]
+    connection.executemany("UPDATE events SET reason = 'summarized' WHERE id = ?", [(i.event_id,) for i in told])
+    return rules.plan(waiting, said, overflow_of(told))
 
 
 def _load_history(connection: Connection, conversation: int, limit: int) -> list[HistoryRow]:
@@ -203,13 +216,16 @@ def _resume(
     connection: Connection,
     lease: Lease,
     agent: str,
-    running: tuple[int, str, int, int, int, int, str, int],
     settings: dict[str, object],
     rules: ClaimRules,
 ) -> ClaimedTurn:
-    turn, run_id, conversation, first_seq, last_seq, attempt, notice, set_aside = running
-    connection.execute("UPDATE turns SET attempt = attempt + 1, fence = ? WHERE id = ?", (lease.fence, turn))
-    taken = [item for item in _waiting(connection, lease.session, first_seq - 1) if item.seq <= last_seq]
+    turn, run_id, conversation, first_seq, last_seq, attempt, notice, set_aside = connection.execute(
+        "UPDATE turns SET attempt = attempt + 1, fence = ? WHERE session = ? AND state = 'running'"
+        " RETURNING id, run_id, conversation, first_seq, last_seq, attempt, notice, set_aside",
+        (lease.fence, lease.session),
+    ).fetchone()
+    room = last_seq - first_seq + 1
+    taken = [i for i in load_waiting(connection, lease.session, first_seq - 1, room) if i.seq <= last_seq]
     started = connection.execute(
         "SELECT call_id FROM tool_calls WHERE turn = ? AND ended_at IS NULL", (turn,)
     ).fetchall()
@@ -220,41 +236,43 @@ def _resume(
         run_id=run_id,
         agent=agent,
         conversation=uuid,
-        attempt=attempt + 1,
+        attempt=attempt,
         events=tuple(item.event for item in taken),
         is_owner=all(item.is_owner for item in taken),
         history=tuple(_load_history(connection, conversation, rules.history_limit)),
         started_calls=frozenset(row[0] for row in started),
         settings=settings,
         notice=notice,
-        exhausted=attempt + 1 > rules.max_attempts,
+        exhausted=attempt > rules.max_attempts,
         set_aside=set_aside,
     )
 
 
-def hold(connection: Connection, turn: ClaimedTurn) -> tuple[int, int]:
+def hold(connection: Connection, turn: ClaimedTurn) -> Held:
     """Check that the turn's lease still holds; the one gate before every write and side effect of a turn.
 
-    Returns the session's newest seq and the conversation's row id. Raises LeaseLost.
+    Raises:
+        LeaseLost: The session has another holder, or the turn was ended from outside.
     """
     lease = turn.lease
     row = connection.execute(
-        "SELECT s.head_seq, t.conversation FROM sessions s JOIN turns t ON t.id = ?"
-        " WHERE s.id = ? AND s.owner = ? AND s.fence = ? AND t.state = 'running'",
+        "SELECT s.head_seq, t.conversation, t.first_seq, t.last_seq FROM sessions s JOIN turns t ON t.id = ?"
+        " WHERE s.id = ? AND s.owner = ? AND s.fence = ? AND t.session = s.id AND t.state = 'running'",
         (turn.turn, lease.session, lease.owner, lease.fence),
     ).fetchone()
     if row is None:
         raise LeaseLost(f"{lease.key}: fence {lease.fence} no longer holds")
-    return row[0], row[1]
+    return Held(*row)
 
 
 def journal(connection: Connection, turn: ClaimedTurn, entry: JournalEntry, now: int) -> bool:
     """Make what a turn did durable; see `TurnStore.journal`."""
-    head, conversation = hold(connection, turn)
-    append_messages(connection, conversation, turn.turn, entry.messages)
+    held = hold(connection, turn)
+    append_messages(connection, held.conversation, turn.turn, entry.messages)
     if entry.tool_started is not None:
+        # A provider may name two calls of one turn alike; the later one is the one that may be unfinished.
         connection.execute(
-            "INSERT INTO tool_calls(turn, call_id, name, started_at) VALUES (?,?,?,?)",
+            "INSERT OR REPLACE INTO tool_calls(turn, call_id, name, started_at) VALUES (?,?,?,?)",
             (turn.turn, *entry.tool_started, now),
         )
     if entry.tool_ended is not None:
@@ -262,8 +280,7 @@ def journal(connection: Connection, turn: ClaimedTurn, entry: JournalEntry, now:
             "UPDATE tool_calls SET ended_at = ? WHERE turn = ? AND call_id = ?",
             (now, turn.turn, entry.tool_ended),
         )
-    last = connection.execute("SELECT last_seq FROM turns WHERE id = ?", (turn.turn,)).fetchone()[0]
-    return bool(head > last)
+    return held.head > held.last
 
 
 def take_steering(
@@ -273,10 +290,9 @@ def take_steering(
     encode: Callable[[str], str],
 ) -> list[HistoryRow]:
     """Move waiting messages into the running turn; see `TurnStore.take_steering`."""
-    _, conversation = hold(connection, turn)
-    last = connection.execute("SELECT last_seq FROM turns WHERE id = ?", (turn.turn,)).fetchone()[0]
-    bodies, taken = [], last
-    for item in _waiting(connection, turn.lease.session, last):
+    held = hold(connection, turn)
+    bodies, taken = [], held.last
+    for item in load_waiting(connection, turn.lease.session, held.last, MAX_WAITING_LOADED):
         text = accept(item.event, item.is_owner, item.mode)
         if text is None:
             break
@@ -286,22 +302,20 @@ def take_steering(
             connection.execute("UPDATE events SET mode = 'followup' WHERE id = ?", (item.event_id,))
             break
         taken = item.seq
-    if taken > last:
+    if taken > held.last:
         connection.execute("UPDATE turns SET last_seq = ? WHERE id = ?", (taken, turn.turn))
-    return append_messages(connection, conversation, turn.turn, bodies)
+    return append_messages(connection, held.conversation, turn.turn, bodies)
 
 
 def finish(connection: Connection, turn: ClaimedTurn, end: Finish, now: int) -> bool:
     """Commit the end of a turn with its reply; see `TurnStore.finish`."""
-    head, conversation = hold(connection, turn)
-    first, last = connection.execute("SELECT first_seq, last_seq FROM turns WHERE id = ?", (turn.turn,)).fetchone()
-    append_messages(connection, conversation, turn.turn, end.messages)
+    held = hold(connection, turn)
+    append_messages(connection, held.conversation, turn.turn, end.messages)
     drafts = use_preview(connection, turn.turn, end.drafts, now)
     insert_drafts(connection, drafts, now, turn=turn.turn)
-    state = "failed" if end.state is TurnState.FAILED else "answered"
     connection.execute(
         "UPDATE events SET state = ? WHERE session = ? AND seq BETWEEN ? AND ? AND state = 'waiting'",
-        (state, turn.lease.session, first, last),
+        (_EVENT_STATE[end.state].value, turn.lease.session, held.first, held.last),
     )
     connection.execute(
         "UPDATE turns SET state = ?, ended_at = ?, model = ?, tokens_in = ?, tokens_out = ?, reason = ? WHERE id = ?",
@@ -309,20 +323,9 @@ def finish(connection: Connection, turn: ClaimedTurn, end: Finish, now: int) -> 
     )
     connection.execute(
         "UPDATE sessions SET done_seq = ?, owner = NULL, lease_until = 0, touched_at = ? WHERE id = ?",
-        (last, now, turn.lease.session),
+        (held.last, now, turn.lease.session),
     )
-    return bool(head > last)
-
-
-def release(connection: Connection, turn: ClaimedTurn) -> None:
-    """Give a lease back without an end; an orderly stop does not count as a failed attempt."""
-    lease = turn.lease
-    row = connection.execute(
-        "UPDATE sessions SET owner = NULL, lease_until = 0 WHERE id = ? AND owner = ? AND fence = ? RETURNING id",
-        (lease.session, lease.owner, lease.fence),
-    ).fetchone()
-    if row is not None:
-        connection.execute("UPDATE turns SET attempt = attempt - 1 WHERE id = ? AND state = 'running'", (turn.turn,))
+    return held.head > held.last
 
 
 def extend(connection: Connection, leases: Sequence[Lease], until: int) -> list[Lease]:
@@ -336,3 +339,13 @@ def extend(connection: Connection, leases: Sequence[Lease], until: int) -> list[
         if not changed:
             lost.append(lease)
     return lost
+
+
+def release(connection: Connection, owner: str) -> None:
+    """Give back every lease of an owner; see `TurnStore.release`."""
+    connection.execute(
+        "UPDATE turns SET attempt = attempt - 1 WHERE state = 'running' AND session IN"
+        " (SELECT id FROM sessions WHERE owner = ?)",
+        (owner,),
+    )
+    connection.execute("UPDATE sessions SET owner = NULL, lease_until = 0 WHERE owner = ?", (owner,))

@@ -8,6 +8,8 @@ promise costs one hop between threads and a share of a commit.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import queue
 import sqlite3
 import threading
@@ -16,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tidegate.errors import StoreUnavailable, TidegateError
+from tidegate.errors import StoreCorrupt, StoreUnavailable, TidegateError
 from tidegate.faults import CrashPoint, Faults
-from tidegate.sessions.schema.migrate import check_integrity, migrate
+from tidegate.sessions.schema.migrate import check_integrity, damage_text, is_damage, migrate
 
 Result = TypeVar("Result")
 
@@ -102,8 +104,7 @@ class Writer:
         try:
             connection = self._connect()
         except (sqlite3.Error, OSError, TidegateError) as error:
-            failure = error if isinstance(error, TidegateError) else StoreUnavailable(f"{self._path}: {error}")
-            self._loop.call_soon_threadsafe(ready.set_exception, failure)
+            self._loop.call_soon_threadsafe(ready.set_exception, self._failure(error))
             return
         self._loop.call_soon_threadsafe(ready.set_result, None)
         try:
@@ -114,22 +115,38 @@ class Writer:
                 if ended:
                     break
         finally:
-            connection.execute("PRAGMA optimize")
+            with contextlib.suppress(sqlite3.Error):
+                # Only statistics for the query planner; a full disk must not keep us from closing.
+                connection.execute("PRAGMA optimize")
             connection.close()
 
+    def _failure(self, error: Exception) -> Exception:
+        """Return what the caller is told: an error of SQLite never leaves the store as it is."""
+        if isinstance(error, sqlite3.Error) and is_damage(error):
+            return StoreCorrupt(damage_text(self._path, str(error)))
+        if isinstance(error, sqlite3.Error | OSError):
+            return StoreUnavailable(f"{self._path or 'memory'}: {error}")
+        return error
+
     def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self._path or ":memory:", isolation_level=None, cached_statements=256)
         if self._path is not None:
+            # SQLite gives its log and index the rights of the database file, so those must be right from the start.
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             self._path.chmod(0o600)
-            if self._path.stat().st_size <= CHECK_AT_START_BYTES:
+        connection = sqlite3.connect(self._path or ":memory:", isolation_level=None, cached_statements=256)
+        try:
+            if self._path is not None and self._path.stat().st_size <= CHECK_AT_START_BYTES:
                 check_integrity(connection, self._path)
-        connection.execute("PRAGMA journal_mode = WAL")
-        # A promise must outlive a power cut, not only a crash of the process.
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
-        connection.execute("PRAGMA cache_size = -4096")
-        connection.execute("PRAGMA temp_store = MEMORY")
-        migrate(connection, self._path)
+            connection.execute("PRAGMA journal_mode = WAL")
+            # A promise must outlive a power cut, not only a crash of the process.
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+            connection.execute("PRAGMA cache_size = -4096")
+            connection.execute("PRAGMA temp_store = MEMORY")
+            migrate(connection, self._path)
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def _take_group(self, first: _Job) -> tuple[list[_Job], bool]:
@@ -154,7 +171,7 @@ class Writer:
         except sqlite3.Error as error:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            failure = StoreUnavailable(f"{self._path or 'memory'}: {error}")
+            failure = self._failure(error)
             for job in group:
                 job.error = job.error or failure
             return
@@ -169,8 +186,12 @@ class Writer:
             connection.execute("SAVEPOINT job")
         try:
             job.result = job.work(connection)
-        except Exception as error:  # noqa: BLE001 - handed to the caller, whose work it is
-            job.error = error
+        except Exception as error:
+            # Handed to the caller, whose work it is.
+            job.error = self._failure(error)
+            if not connection.in_transaction:
+                # SQLite gave up the whole transaction (disk full), so nobody's writes of this group remain.
+                raise sqlite3.OperationalError(f"the transaction was undone: {error}") from error
             connection.execute("ROLLBACK" if alone else "ROLLBACK TO job")
         if not alone:
             connection.execute("RELEASE job")
