@@ -15,6 +15,7 @@ from tidegate.errors import StoreUnavailable
 from tidegate.events import Address
 from tidegate.sessions.model import RECENT, ConversationSummary, Delivery, HistoryRow, SessionSummary, Totals
 from tidegate.sessions.sqlite.outbox import COLUMNS, row_to_delivery
+from tidegate.sessions.titles import title_of
 
 _SESSION = (
     "SELECT s.key, s.agent, COALESCE(c.uuid, ''), s.head_seq - s.done_seq, s.owner IS NOT NULL,"
@@ -112,7 +113,7 @@ class Reader:
             key,
             limit,
         )
-        return [ConversationSummary(row[0], row[1], row[2], row[3], row[4], _title(row[5])) for row in rows]
+        return [ConversationSummary(row[0], row[1], row[2], row[3], row[4], title_of(row[5])) for row in rows]
 
     async def transcript(self, conversation: str, limit: int) -> list[HistoryRow]:
         """Return the last messages of a conversation, oldest first."""
@@ -154,11 +155,3 @@ class Reader:
 def _session(row: Sequence[Any]) -> SessionSummary:
     settings = json.loads(row[8]) if row[8] else {}
     return SessionSummary(row[0], row[1], row[2], row[3], bool(row[4]), row[5], row[6], row[7], settings)
-
-
-def _title(body: str) -> str:
-    """Return the first words of a conversation's first message."""
-    if not body:
-        return ""
-    text = " ".join(str(json.loads(body).get("t", "")).split())
-    return text[:60] + ("…" if len(text) > 60 else "")
