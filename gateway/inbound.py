@@ -60,7 +60,7 @@ class Inbound:
         try:
             return judge.judge(event)
         except Exception:
-            log.exception("event.not_judged", lane=str(event.address), event=event.event_id)
+            log.exception("event.not_judged", lane=str(event.address), update=event.event_id)
             return NewEvent(event, Record(EventState.FAILED, "internal"))
 
     def _announce(self, judged: Sequence[NewEvent], answers: Sequence[Appended]) -> None:
@@ -68,7 +68,7 @@ class Inbound:
         commands = False
         for item, answer in zip(judged, answers, strict=True):
             if answer.status is AppendStatus.DUPLICATE:
-                log.info("event.duplicate", lane=str(item.event.address), event=item.event.event_id)
+                log.info("event.duplicate", lane=str(item.event.address), update=item.event.event_id)
                 continue
             if answer.stopped:
                 self._wakeups.announce(STOPPED, answer.stopped)
