@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,7 +88,7 @@ class Poller:
         self._url = f"{bot.base_url}/getUpdates"
         self._kinds = kinds
 
-    async def batches(self, stored: str | None) -> AsyncIterator[EventBatch]:
+    async def batches(self, stored: str | None) -> AsyncGenerator[EventBatch, None]:
         """Yield batches. The first poll does not wait, so that a working connection shows at once."""
         cursor = Cursor.parse(stored, self._reader.me.id, self._now())
         wait = 0

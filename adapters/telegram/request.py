@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import aiohttp
 from aiohttp.abc import AbstractStreamWriter
-from aiohttp.payload import BytesPayload
+from aiohttp.payload import BytesPayload, Payload, get_payload
 from telegram._utils.defaultvalue import DefaultValue
 from telegram.error import BadRequest, NetworkError
 from telegram.request import BaseRequest, RequestData
@@ -69,6 +69,28 @@ class _Body(BytesPayload):
         self.written = True
 
 
+class _Upload(aiohttp.MultipartWriter):
+    """A form with files that knows whether all of it was written; half a form is no request."""
+
+    written = False
+
+    def __init__(self, data: RequestData) -> None:
+        super().__init__("form-data")
+        for name, value in data.json_parameters.items():
+            self._add(get_payload(value, content_type="text/plain"), {"name": name})
+        for name, (filename, content, mime) in data.multipart_data.items():
+            self._add(get_payload(content, content_type=mime), {"name": name, "filename": filename})
+
+    def _add(self, field: Payload, names: dict[str, Any]) -> None:
+        field.set_content_disposition("form-data", **names)
+        field.headers.popall("Content-Length", None)
+        self.append_payload(field)
+
+    async def write(self, writer: AbstractStreamWriter, close_boundary: bool = True) -> None:
+        await super().write(writer, close_boundary)
+        self.written = True
+
+
 class SessionRequest(BaseRequest):
     """Requests of one bot over a shared session, which stays open when the bot is shut down.
 
@@ -110,13 +132,12 @@ class SessionRequest(BaseRequest):
         """Send one request; see `BaseRequest.do_request`. The read timeout covers the whole call."""
         del write_timeout, connect_timeout, pool_timeout
         seconds = ANSWER_SECONDS if isinstance(read_timeout, DefaultValue) or not read_timeout else float(read_timeout)
-        body: _Body | aiohttp.FormData
+        body: _Body | _Upload
         if request_data is not None and request_data.contains_files:
-            body = _form(request_data)
-            tracked: _Body | None = None
+            body = _Upload(request_data)
         else:
             parameters = request_data.parameters if request_data is not None else {}
-            body = tracked = _Body(json.dumps(parameters).encode(), content_type="application/json")
+            body = _Body(json.dumps(parameters).encode(), content_type="application/json")
         try:
             async with self._http.request(
                 method,
@@ -131,7 +152,7 @@ class SessionRequest(BaseRequest):
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL) as error:
             raise NotReached(f"Telegram cannot be reached ({_words(error)})") from None
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            if tracked is not None and not tracked.written:
+            if not body.written:
                 raise NotReached(f"Telegram cannot be reached ({_words(error)})") from None
             raise NoAnswer(f"no answer from Telegram ({_words(error)})") from None
         _refuse_odd(status, payload)
@@ -186,15 +207,6 @@ def _wait_stated(payload: bytes) -> float:
     except (ValueError, KeyError, TypeError):
         return DEFAULT_WAIT
     return stated if 0 < stated < MAX_WAIT else DEFAULT_WAIT
-
-
-def _form(data: RequestData) -> aiohttp.FormData:
-    form = aiohttp.FormData()
-    for name, value in data.json_parameters.items():
-        form.add_field(name, value)
-    for name, (filename, content, mime) in data.multipart_data.items():
-        form.add_field(name, content, filename=filename, content_type=mime)
-    return form
 
 
 def _words(error: BaseException) -> str:

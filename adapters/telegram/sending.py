@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -12,6 +13,7 @@ from tidegate.adapters.base import Button, Outbound, TextPart
 from tidegate.adapters.telegram.buttons import keyboard
 from tidegate.adapters.telegram.failures import delivery_error
 from tidegate.adapters.telegram.parse import GENERAL_TOPIC
+from tidegate.adapters.telegram.uploads import prepare
 from tidegate.errors import DeliveryRefused
 from tidegate.events import Address
 
@@ -26,7 +28,8 @@ log = structlog.get_logger("telegram")
 class Sender:
     """Sends as one bot."""
 
-    def __init__(self, bot: Bot, *, link_preview: bool) -> None:
+    def __init__(self, bot: Bot, *, link_preview: bool, max_upload: int) -> None:
+        self._max_upload = max_upload
         self._bot = bot
         self._preview = None if link_preview else _NO_PREVIEW
         self._migrated: dict[str, str] = {}
@@ -56,6 +59,8 @@ class Sender:
             return chat
 
     async def _send(self, part: Outbound, address: Address) -> str:
+        if part.file is not None and part.edit_of is None:
+            return await self._send_file(part, address, part.file)
         if part.text is None:
             raise DeliveryRefused("nothing to send")
         try:
@@ -81,6 +86,16 @@ class Sender:
             **shown, message_thread_id=thread_of(address), reply_parameters=reply_of(part)
         )
         return str(sent.message_id)
+
+    async def _send_file(self, part: Outbound, address: Address, file: Path) -> str:
+        upload = await prepare(part, file, self._max_upload)
+        shown: dict[str, Any] = {
+            "chat_id": self.chat(address),
+            "message_thread_id": thread_of(address),
+            "reply_parameters": reply_of(part),
+            "reply_markup": _markup(part.buttons),
+        }
+        return await upload.send(self._bot, shown)
 
     async def _edit(self, message_id: str, shown: dict[str, Any]) -> str:
         try:
