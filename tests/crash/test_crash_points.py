@@ -107,7 +107,7 @@ def test_the_owner_is_told_about_an_answer_that_may_not_have_arrived(tmp_path: P
             world.say(OWNER, 0)
             await world.start()
             assert await world.until(lambda: world.answers(OWNER) == [0], SECONDS)
-            await world.kill()
+            assert await world.stop() == 0
             world.say(5, 0)
             await world.start(f"{CrashPoint.SENT}:1")
             assert await world.died(SECONDS)
