@@ -293,7 +293,12 @@ class Overflow:
 
 @dataclass(frozen=True, slots=True)
 class HistoryRow:
-    """One stored message of a transcript; `body` is the JSON of the runtime's own message type."""
+    """One stored message of a transcript.
+
+    Attributes:
+        body: The JSON of the runtime's own message type.
+        turn: The turn that wrote it, where that was asked for.
+    """
 
     seq: int
     body: str

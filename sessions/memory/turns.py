@@ -96,7 +96,7 @@ def _claimed(
 ) -> ClaimedTurn:
     said = tables.messages.get(turn.conversation, ())
     own = sum(number == turn.id for _, _, number in said) if turn.attempt == 1 else 0
-    history = [HistoryRow(seq, body, number if own and number == turn.id else 0) for seq, body, number in said]
+    history = [HistoryRow(*row) for row in said]
     return ClaimedTurn(
         lease=Lease(row.id, row.key, row.owner or "", row.fence),
         turn=turn.id,

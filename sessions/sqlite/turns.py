@@ -189,7 +189,7 @@ def _plan(connection: Connection, session: int, waiting: list[QueuedEvent], rule
 
 def _load_history(connection: Connection, conversation: int, limit: int) -> list[HistoryRow]:
     rows = connection.execute(
-        "SELECT seq, body FROM messages WHERE conversation = ? ORDER BY seq DESC LIMIT ?",
+        "SELECT seq, body, turn FROM messages WHERE conversation = ? ORDER BY seq DESC LIMIT ?",
         (conversation, limit),
     ).fetchall()
     rows.reverse()
