@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -58,6 +58,9 @@ DRAIN_OUTBOX_SECONDS = 5.0
 SWITCH_INTERVAL = 0.0005
 """Seconds after which a busy thread gives up the interpreter: the store's writer must not wait long for it."""
 
+FindAccounts = Callable[[Loaded, AdapterServices], list[AccountSpec]]
+"""Finds the accounts that a configuration asks for."""
+
 log = structlog.get_logger("gateway")
 
 
@@ -83,7 +86,9 @@ class Gateway:
         clock: Clock,
         faults: Faults,
         wakeups: Wakeups,
+        accounts: FindAccounts = configured_accounts,
     ) -> None:
+        self._find_accounts = accounts
         self.site = site
         self.loaded = loaded
         self.store = store
@@ -176,7 +181,7 @@ class Gateway:
         """Run until `stop` is set, then drain and end."""
         await self._people.load()
         await self._settings.load()
-        specs = configured_accounts(self.loaded, self._adapter_services)
+        specs = self._find_accounts(self.loaded, self._adapter_services)
         self.renderers.use(specs)
         async with asyncio.TaskGroup() as self._group:
             self._supervise(specs)
@@ -260,7 +265,7 @@ class Gateway:
         self._agents = self._agent_factory(loaded)
         self._runner.use(self._rules, self._agents)
         self.outbox.max_age = loaded.config.messages.outbox.max_age.total_seconds()
-        specs = configured_accounts(loaded, self._adapter_services)
+        specs = self._find_accounts(loaded, self._adapter_services)
         self.renderers.use(specs)
         self._supervise(specs)
 
@@ -319,7 +324,14 @@ def _local_zone() -> str:
 
 
 @asynccontextmanager
-async def open_gateway(site: Site, loaded: Loaded, faults: Faults) -> AsyncIterator[Gateway]:
+async def open_gateway(
+    site: Site,
+    loaded: Loaded,
+    faults: Faults,
+    *,
+    wakeups: Wakeups | None = None,
+    accounts: FindAccounts = configured_accounts,
+) -> AsyncIterator[Gateway]:
     """Open the store and the HTTP client and build a gateway; the caller holds the state lock."""
     sys.setswitchinterval(SWITCH_INTERVAL)
     clock = SystemClock()
@@ -328,6 +340,15 @@ async def open_gateway(site: Site, loaded: Loaded, faults: Faults) -> AsyncItera
     try:
         connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300)
         async with aiohttp.ClientSession(connector=connector) as http:
-            yield Gateway(site, loaded, store=store, http=http, clock=clock, faults=faults, wakeups=LocalWakeups())
+            yield Gateway(
+                site,
+                loaded,
+                store=store,
+                http=http,
+                clock=clock,
+                faults=faults,
+                wakeups=wakeups or LocalWakeups(),
+                accounts=accounts,
+            )
     finally:
         await store.close()
