@@ -17,7 +17,8 @@ HARD_LIMIT = 4096
 """UTF-16 units of one message, counted without markup."""
 MAX_BODY = 16_000
 """Characters of one message with its markup; more is cut smaller."""
-MIN_LIMIT = 64
+MIN_LIMIT = 4
+"""UTF-16 units of the smallest piece that is cut further for its markup."""
 
 _MARKUP = re.compile(r"[\\`*_~|\[<&]|https?://|^[ \t]*(?:[-+>#=]|\d{1,9}[.)])|[ \t]$|\n\n\n", re.MULTILINE)
 _TAGS = {StyleKind.BOLD: "b", StyleKind.ITALIC: "i", StyleKind.STRIKE: "s", StyleKind.SPOILER: "tg-spoiler"}
@@ -38,7 +39,7 @@ def render(markdown: str, limit: int, tables: str = "code", *, at_paragraphs: bo
     if len(text) <= limit and not _MARKUP.search(text) and utf16(text) <= limit:
         return (_unmarked(text),)
     runs = lay_out(parse(clean_text(markdown)), "code" if tables == "block" else tables)
-    parts = [part for piece in split(runs, limit, at_paragraphs=at_paragraphs) for part in _parts(piece, limit)]
+    parts = [part for piece in split(runs, limit, at_paragraphs=at_paragraphs) for part in _parts(piece)]
     return tuple(parts) or tuple(_unmarked(visible(piece)) for piece in split([Run(text)], limit))
 
 
@@ -48,13 +49,15 @@ def render_for(settings: Settings, markdown: str) -> tuple[TextPart, ...]:
     return render(markdown, settings.text_limit, settings.tables, at_paragraphs=at_paragraphs)
 
 
-def _parts(piece: Piece, limit: int) -> list[TextPart]:
+def _parts(piece: Piece) -> list[TextPart]:
+    """Return one part for a piece, or several where its markup is too much for one message."""
     body = to_html(piece)
     if len(body) <= MAX_BODY:
         return [TextPart(body, to_plain(piece))]
-    if limit <= MIN_LIMIT:
-        return [_unmarked(visible(piece))]
-    return [part for smaller in split(piece, limit // 2) for part in _parts(smaller, limit // 2)]
+    half = utf16(visible(piece)) // 2
+    if half < MIN_LIMIT:
+        return [_unmarked(to_plain(piece))]
+    return [part for smaller in split(piece, half) for part in _parts(smaller)]
 
 
 def _unmarked(text: str) -> TextPart:
