@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from cli.driver import Terminal, running_gateway, short_state_dir, tidegate
 
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from fakes.fake_model import FakeModel
+from harness.brain import Brain
 from harness.platform import Platform
 
 from tidegate.config.load import load_config
@@ -33,9 +33,9 @@ CONFIG = """{
 class Stage:
     """Where a gateway plays: state directory, platforms, model."""
 
-    def __init__(self, state_dir: Path, model: FakeModel, platforms: Sequence[Platform], more: str = "") -> None:
+    def __init__(self, state_dir: Path, model: Brain, platforms: Sequence[Platform], more: str = "") -> None:
         self.state_dir = state_dir
-        self.model = model
+        self.brain = model
         self.platforms = list(platforms)
         self.config_path = state_dir / "tidegate.json"
         self.write_config(more)
@@ -47,7 +47,7 @@ class Stage:
 
     def write_config(self, more: str = "", text: str | None = None) -> None:
         """Write the configuration file; `more` is put into the standard one."""
-        values = {"owner": OWNER, "url": self.model.url, "more": more}
+        values = {"owner": OWNER, "url": self.brain.url, "more": more}
         self.config_path.write_text(text if text is not None else CONFIG % values)
 
     @asynccontextmanager
@@ -81,5 +81,5 @@ class Stage:
 @asynccontextmanager
 async def stage(state_dir: Path, *platforms: Platform, more: str = "") -> AsyncIterator[Stage]:
     """Set a stage with a model server that echoes unless told otherwise."""
-    async with FakeModel() as model:
+    async with Brain() as model:
         yield Stage(state_dir, model, platforms or [Platform()], more)
