@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 from collections.abc import Mapping
-from pathlib import Path
 
 import structlog
 
@@ -18,7 +17,7 @@ from tidegate.errors import ConfigError
 from tidegate.faults import Faults
 from tidegate.gateway.app import Gateway, open_gateway
 from tidegate.gateway.lock import StateLock
-from tidegate.gateway.logging import Redactor, configure_logging
+from tidegate.gateway.logging import Redactor, RotatingFile, configure_logging, log_path
 from tidegate.gateway.site import Site
 
 CRASH_VARIABLE = "TIDEGATE_CRASH_AT"
@@ -33,13 +32,17 @@ class Life:
 
     Args:
         environ: The process environment.
-        log_file: Where log lines go instead of standard error.
+        console: Log lines also go to standard error; without, to the log file only.
+        json_lines: Lines on standard error are JSON whatever the configuration says.
     """
 
-    def __init__(self, site: Site, environ: Mapping[str, str], log_file: Path | None = None) -> None:
+    def __init__(
+        self, site: Site, environ: Mapping[str, str], *, console: bool = True, json_lines: bool = False
+    ) -> None:
         self._site = site
         self._environ = environ
-        self._log_file = log_file
+        self._console = console
+        self._json_lines = json_lines
         self._stop = asyncio.Event()
         self._reload = asyncio.Event()
         self._signals = 0
@@ -66,10 +69,7 @@ class Life:
         with StateLock(self._site.state_dir):
             started = load_or_last_good(self._site.config_path, environ=self._environ, state_dir=self._site.state_dir)
             loaded = started.loaded
-            redactor = Redactor(loaded.config.logging.redact_patterns)
-            configure_logging(
-                loaded.config.logging.level, _style(loaded.config.logging.console_style), redactor, self._log_file
-            )
+            self._begin_logging(loaded)
             if handle_signals:
                 self._install_signals()
             async with open_gateway(self._site, loaded, faults) as gateway:
@@ -97,6 +97,19 @@ class Life:
         self.ready.set()
         if not is_last_good:
             await asyncio.to_thread(save_last_good, self._site.config_path, self._site.state_dir)
+
+    def _begin_logging(self, loaded: Loaded) -> None:
+        settings = loaded.config.logging
+        console = (settings.console_level or settings.level) if self._console else None
+        style = "json" if self._json_lines else _style(settings.console_style)
+        path, failure, file = log_path(settings.file, self._site), None, None
+        try:
+            file = RotatingFile(path, settings.max_file_bytes)
+        except OSError as error:
+            failure = error
+        configure_logging(settings.level, style, Redactor(settings.redact_patterns), file, console=console)
+        if failure is not None:
+            log.warning("log.no_file", path=str(path), error=str(failure))
 
     def _install_signals(self) -> None:
         loop = asyncio.get_running_loop()

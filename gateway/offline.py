@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
@@ -13,6 +15,7 @@ from tidegate.adapters.registry import AdapterServices, configured_accounts
 from tidegate.clock import SystemClock
 from tidegate.config.load import Loaded
 from tidegate.config.store import load_or_last_good
+from tidegate.errors import StoreUnavailable
 from tidegate.faults import Faults
 from tidegate.gateway.connections import Connections
 from tidegate.gateway.control import Control
@@ -20,6 +23,7 @@ from tidegate.gateway.lock import StateLock
 from tidegate.gateway.people import People
 from tidegate.gateway.rendering import Renderers
 from tidegate.gateway.site import Site
+from tidegate.sessions.sqlite import people
 from tidegate.sessions.sqlite.store import SqliteStore
 from tidegate.sessions.wakeups import DeafWakeups
 
@@ -73,8 +77,8 @@ async def open_control(site: Site, environ: Mapping[str, str], *, sends: bool) -
     store = SqliteStore(site.database, clock, Faults())
     await store.open()
     try:
-        people = People(store)
-        await people.load()
+        known = People(store)
+        await known.load()
         renderers = Renderers()
         if loaded is not None:
             await _add_accounts(renderers, loaded, site, clock)
@@ -82,7 +86,7 @@ async def open_control(site: Site, environ: Mapping[str, str], *, sends: bool) -
             store,
             clock,
             DeafWakeups(),
-            people,
+            known,
             Connections(),
             renderers,
             facts=lambda: {"running": False, "config": str(site.config_path), "notes": []},
@@ -96,3 +100,22 @@ async def _add_accounts(renderers: Renderers, loaded: Loaded, site: Site, clock:
     """Learn how each account writes; nothing is connected."""
     async with aiohttp.ClientSession() as http:
         renderers.use(configured_accounts(loaded, AdapterServices(http, clock, site.state_dir)))
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPeople:
+    """Who was let in by pairing, as a look at the store's file shows it."""
+
+    owners: frozenset[str] = frozenset()
+    allowed: Mapping[tuple[str, str], frozenset[str]] = field(default_factory=dict)
+
+
+def look_at_people(site: Site) -> StoredPeople:
+    """Read who is known, without the lock and without changing anything; nobody where there is no store."""
+    if not site.database.exists():
+        return StoredPeople()
+    try:
+        with closing(sqlite3.connect(f"{site.database.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            return StoredPeople(people.owners(connection), people.allowed_senders(connection))
+    except sqlite3.Error as error:
+        raise StoreUnavailable(f"{site.database}: {error}") from error

@@ -73,8 +73,8 @@ class LoggingSection(Section):
     console_style: Literal["pretty", "json"] = "pretty"
     """Form of lines on the terminal."""
     file: str | None = None
-    """Log file; unset: none beside the terminal."""
-    max_file_bytes: Positive = 100 * 1024 * 1024
-    """Size at which the file is rotated, bytes."""
+    """Log file; unset: `logs/gateway.log` in the state directory. Its lines are JSON."""
+    max_file_bytes: Positive = 10 * 1024 * 1024
+    """Size at which the file is rotated, bytes; one older file is kept as `<file>.1`."""
     redact_patterns: Names = ()
     """Regular expressions whose matches are masked, besides the built-in ones."""

@@ -36,13 +36,17 @@ async def ask_once(site: Site, text: str, seconds: float, show: Callable[[dict[s
     """
     if not text.strip():
         raise NotTaken("there is nothing to send")
+    link = ChatLink(site)
     try:
         async with asyncio.timeout(seconds):
-            await _exchange(ChatLink(site), text, show)
+            await _exchange(link, text, show)
     except TimeoutError as error:
-        raise NoAnswer(
-            f"no complete answer within {seconds:g} s; the gateway goes on with it, `tidegate chat` shows it later"
-        ) from error
+        after = (
+            "the gateway did not take the message; `tidegate logs` says why"
+            if link.unconfirmed
+            else "the gateway goes on with it, `tidegate chat` shows the answer"
+        )
+        raise NoAnswer(f"no complete answer within {seconds:g} s: {after}") from error
 
 
 async def _exchange(link: ChatLink, text: str, show: Callable[[dict[str, Any]], None]) -> None:

@@ -96,28 +96,95 @@ def _running(add: Add, common: argparse.ArgumentParser) -> None:
 
 
 def _looking(add: Add, common: argparse.ArgumentParser) -> None:
-    pass
+    status = add("status", "status:status", "say how the gateway stands and what needs a person")
+    status.add_argument("--watch", action="store_true", help="again every two seconds until Ctrl-C")
+    doctor = add("doctor", "doctor:doctor", "look for everything that could be wrong; changes nothing")
+    doctor.add_argument("--crash-points", action="store_true", help="list the points for TIDEGATE_CRASH_AT")
+    logs = add("logs", "logs:logs", "show the gateway's log")
+    logs.add_argument("-f", "--follow", action="store_true", help="go on with what is written, until Ctrl-C")
+    logs.add_argument("-n", "--lines", type=_count, default=50, metavar="N", help="lines to begin with (default: 50)")
+    levels = ("debug", "info", "warn", "error")
+    logs.add_argument("--level", choices=levels, default="debug", help="least severe level to show")
+    sessions = _group(add, common, "sessions", "look at sessions and what was said in them")
+    listing = sessions("list", "sessions:sessions_list", "list the sessions, the most recently used first")
+    listing.add_argument("--limit", type=_count, default=50, metavar="N", help="how many (default: 50)")
+    show = sessions("show", "sessions:sessions_show", "show one session and its last messages")
+    show.add_argument("key", metavar="KEY", help="the session's key, as `sessions list` prints it")
+    show.add_argument("--conversation", metavar="ID", help="an earlier conversation (default: the current one)")
+    show.add_argument("--limit", type=_count, default=20, metavar="N", help="messages to show (default: 20)")
 
 
 def _people(add: Add, common: argparse.ArgumentParser) -> None:
-    pass
+    pairing = _group(add, common, "pairing", "let people in who asked to talk to the agent")
+    listing = pairing("list", "people:pairing_list", "list those who wait to be let in")
+    listing.add_argument("channel", nargs="?", metavar="CHANNEL", help="only this channel")
+    approve = pairing("approve", "people:pairing_approve", "let somebody in")
+    approve.add_argument("channel", metavar="CHANNEL", help="for example telegram")
+    approve.add_argument("code", metavar="CODE", help="the code that they were shown")
+    approve.add_argument("--quiet", action="store_true", help="do not tell them")
+    reject = pairing("reject", "people:pairing_reject", "forget a request")
+    reject.add_argument("channel", metavar="CHANNEL", help="for example telegram")
+    reject.add_argument("code", metavar="CODE", help="the code that they were shown")
+    send = add("send", "sessions:send", "send a message to a chat, through the outbox")
+    send.add_argument("--channel", required=True, metavar="C", help="for example telegram")
+    send.add_argument("--to", required=True, metavar="CHAT", help="the chat's id on that platform")
+    send.add_argument("--account", metavar="A", help="which of our accounts (default: default)")
+    send.add_argument("--thread", metavar="T", help="thread or topic in the chat")
+    send.add_argument("text", nargs="+", metavar="TEXT", help="what to say, as Markdown; - reads standard input")
 
 
 def _config(add: Add, common: argparse.ArgumentParser) -> None:
-    pass
+    config = _group(add, common, "config", "look at the configuration, check it, change single keys")
+    check = config("check", "config:check", "name every problem with file, line and column")
+    check.add_argument("--effective", action="store_true", help="also print every setting, defaults filled in")
+    get = config("get", "config:get", "print a setting, secrets masked")
+    get.add_argument("path", nargs="?", metavar="PATH", help="for example session.dmScope (default: everything)")
+    put = config("set", "config:put", "change one setting; comments and layout stay")
+    put.add_argument("path", metavar="PATH", help="for example agents.defaults.model")
+    put.add_argument("value", metavar="VALUE", help="JSON5, or plain text")
+    unset = config("unset", "config:unset", "take one setting away")
+    unset.add_argument("path", metavar="PATH", help="for example bindings[0]")
+    config("schema", "config:schema", "print the JSON schema of the file")
+    config("path", "config:path", "print where the file is")
 
 
 def _routing(add: Add, common: argparse.ArgumentParser) -> None:
-    pass
+    route = _group(add, common, "route", "see who answers a message, and why")
+    explain = route("explain", "route:explain", "explain who would answer one imagined message, in which session")
+    explain.add_argument("--channel", required=True, metavar="C", help="for example telegram")
+    explain.add_argument("--account", metavar="A", help="which of our accounts (default: default)")
+    explain.add_argument(
+        "--peer", required=True, type=_peer, metavar="KIND:ID", help="direct:7, group:-100 or channel:C1"
+    )
+    explain.add_argument("--parent", type=_peer, metavar="KIND:ID", help="what a thread hangs under")
+    explain.add_argument("--guild", metavar="G", help="guild (server)")
+    explain.add_argument("--role", action="append", default=[], metavar="R", help="a role of the sender; repeatable")
+    explain.add_argument("--team", metavar="T", help="team (workspace)")
+    explain.add_argument("--thread", metavar="T", help="thread or topic in the chat")
+    explain.add_argument("--sender", metavar="ID", help="who wrote it (default: the peer of a direct chat)")
 
 
 def _shell(add: Add) -> None:
-    pass
+    completion = add("completion", "completion:completion", "print the completion script of a shell")
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"), help="which shell")
+
+
+def _peer(text: str) -> tuple[str, str]:
+    kind, colon, peer = text.partition(":")
+    if kind not in ("direct", "group", "channel") or not colon or not peer.strip():
+        raise argparse.ArgumentTypeError(f"{text!r} is not KIND:ID; kinds are direct, group and channel")
+    return kind, peer
 
 
 def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port (0 to 65535)")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) <= 1_000_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
     return int(text)
 
 

@@ -12,5 +12,5 @@ from tidegate.gateway.lifecycle import Life
 def run(arguments: Arguments) -> int:
     """Run until SIGTERM or Ctrl-C."""
     call = Call.of(arguments)
-    asyncio.run(Life(call.site, call.environ).run())
+    asyncio.run(Life(call.site, call.environ, json_lines=arguments.json).run())
     return 0

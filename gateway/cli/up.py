@@ -17,7 +17,7 @@ def up(arguments: Arguments) -> int:
     """Start the gateway, or attach to the one that runs."""
     call = Call.of(arguments)
     if not is_interactive():
-        asyncio.run(Life(call.site, call.environ).run())
+        asyncio.run(Life(call.site, call.environ, json_lines=arguments.json).run())
         return 0
     pid = running_pid(call.site)
     if pid is None:
@@ -37,7 +37,7 @@ def _attach(call: Call, pid: int) -> None:
 
 async def _run_with_chat(call: Call) -> None:
     """Run both; whichever ends first ends the other, the gateway in order."""
-    life = Life(call.site, call.environ, call.site.log_file)
+    life = Life(call.site, call.environ, console=False)
     async with asyncio.TaskGroup() as group:
         gateway = group.create_task(life.run(), name="gateway")
         waiting = group.create_task(life.ready.wait(), name="gateway.ready")
@@ -55,4 +55,4 @@ async def _run_with_chat(call: Call) -> None:
 
 def _greeting(call: Call, life: Life) -> str:
     port = life.gateway.port if life.gateway is not None else 0
-    return f"Tidegate is up: http://127.0.0.1:{port}, log in {call.site.log_file}.\n{GREETING}"
+    return f"Tidegate is up on port {port}; `tidegate logs` shows its log.\n{GREETING}"

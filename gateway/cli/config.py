@@ -1,0 +1,156 @@
+"""`tidegate config`: look at the configuration, check it, change single keys of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tidegate.config.json5 import Json5Error, parse, to_plain
+from tidegate.config.load import Loaded, load_config
+from tidegate.config.paths import KeyPath, parse_path
+from tidegate.config.problems import InvalidConfig, Problem
+from tidegate.config.schema import json_schema
+from tidegate.config.store import ConfigWriter
+from tidegate.config.view import redacted, value_at
+from tidegate.errors import ConfigError
+from tidegate.gateway.cli.call import Call
+from tidegate.gateway.cli.parser import Arguments
+from tidegate.gateway.cli.rpc import Refused
+from tidegate.gateway.cli.terminal import Style
+
+
+def check(arguments: Arguments) -> int:
+    """Print every problem and warning with its place; 1 when there are problems."""
+    call = Call.of(arguments)
+    problems: tuple[Problem, ...] = ()
+    loaded: Loaded | None = None
+    try:
+        loaded = _load(call)
+        warnings = loaded.warnings
+    except InvalidConfig as error:
+        problems, warnings = error.problems, error.warnings
+    data: dict[str, Any] = {
+        "file": str(call.site.config_path),
+        "exists": call.site.config_path.exists(),
+        "ok": not problems,
+        "problems": [_plain(problem) for problem in problems],
+        "warnings": [_plain(warning) for warning in warnings],
+    }
+    if arguments.effective and loaded is not None:
+        data["effective"] = redacted(loaded.config.effective())
+    call.show(data, lambda style: _report(data, problems, warnings, style))
+    return 1 if problems else 0
+
+
+def _report(
+    data: dict[str, Any], problems: tuple[Problem, ...], warnings: tuple[Problem, ...], style: Style
+) -> Iterator[str]:
+    for problem in problems:
+        yield f"{style.paint('error', 'red')}    {problem}"
+    for warning in warnings:
+        yield f"{style.paint('warning', 'yellow')}  {warning}"
+    if "effective" in data:
+        yield json.dumps(data["effective"], indent=2, ensure_ascii=False)
+    if problems:
+        count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
+        yield style.paint(f"{data['file']}: {count}", "red")
+    elif not data["exists"]:
+        yield f"{data['file']} does not exist; the defaults are in use"
+    else:
+        yield style.paint(f"{data['file']} is in order", "green")
+
+
+def _plain(problem: Problem) -> dict[str, Any]:
+    return {
+        "file": str(problem.file),
+        "line": problem.line,
+        "column": problem.column,
+        "path": problem.path,
+        "kind": problem.kind.value,
+        "message": problem.message,
+        "hint": problem.hint,
+    }
+
+
+def get(arguments: Arguments) -> int:
+    """Print what is in force at a path: the file's value, else the default. Secrets are masked."""
+    call = Call.of(arguments)
+    path = _path(arguments.path) if arguments.path else ()
+    loaded = _load(call)
+    value = _value(loaded, path)
+    shown = redacted(value, path)
+    call.show(shown, lambda _: [shown if isinstance(shown, str) else json.dumps(shown, indent=2, ensure_ascii=False)])
+    return 0
+
+
+def _value(loaded: Loaded, path: KeyPath) -> object:
+    """Return the value with defaults filled in; keys that we do not use are only in the file's own data."""
+    for data in (loaded.config.effective(), loaded.config.raw):
+        try:
+            return value_at(data, path)
+        except KeyError:
+            continue
+    raise Refused("there is no such setting; `tidegate config schema` has them all")
+
+
+def put(arguments: Arguments) -> int:
+    """Change one key; comments and layout of the file stay."""
+    call = Call.of(arguments)
+    loaded = _writer(call).set(_path(arguments.path), _parsed(arguments.value))
+    return _told(call, loaded, f"{arguments.path} is set in {call.site.config_path}")
+
+
+def unset(arguments: Arguments) -> int:
+    """Take one key away."""
+    call = Call.of(arguments)
+    loaded = _writer(call).unset(_path(arguments.path))
+    return _told(call, loaded, f"{arguments.path} is gone from {call.site.config_path}")
+
+
+def schema(arguments: Arguments) -> int:
+    """Print the JSON schema of the file."""
+    json.dump(json_schema(), sys.stdout, indent=2, ensure_ascii=False)
+    print()
+    return 0
+
+
+def path(arguments: Arguments) -> int:
+    """Print where the configuration and the state are."""
+    call = Call.of(arguments)
+    data = {"config": str(call.site.config_path), "state_dir": str(call.site.state_dir)}
+    call.show(data, lambda _: [data["config"]])
+    return 0
+
+
+def _load(call: Call) -> Loaded:
+    return load_config(call.site.config_path, environ=call.environ, state_dir=call.site.state_dir)
+
+
+def _writer(call: Call) -> ConfigWriter:
+    return ConfigWriter(call.site.config_path, environ=call.environ, state_dir=call.site.state_dir)
+
+
+def _path(text: str) -> KeyPath:
+    try:
+        return parse_path(text)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+
+
+def _parsed(text: str) -> object:
+    """Read a value as JSON5; what is not JSON5 is the text itself, so that words need no quotes."""
+    try:
+        return to_plain(parse(text, Path("value")).root)
+    except Json5Error as error:
+        if text.lstrip()[:1] in ("{", "[", '"', "'"):
+            raise ConfigError(f"the value is not JSON5: {error}") from error
+        return text
+
+
+def _told(call: Call, loaded: Loaded, text: str) -> int:
+    data = {"file": str(call.site.config_path), "warnings": [_plain(warning) for warning in loaded.warnings]}
+    call.show(data, lambda style: [text, *(f"{style.paint('warning', 'yellow')}  {w}" for w in loaded.warnings)])
+    return 0

@@ -1,0 +1,62 @@
+"""`tidegate pairing`: who asked to be let in, and the answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from tidegate.gateway.cli.call import Call
+from tidegate.gateway.cli.parser import Arguments
+from tidegate.gateway.cli.rpc import ask
+from tidegate.gateway.cli.terminal import Style, printable, table
+
+
+def pairing_list(arguments: Arguments) -> int:
+    """Print the pending requests."""
+    call = Call.of(arguments)
+    rows = ask(call, "pairing.list", channel=arguments.channel or "")
+    call.show(rows, lambda style: _requests(rows, style))
+    return 0
+
+
+def _requests(rows: list[dict[str, Any]], style: Style) -> Iterator[str]:
+    if not rows:
+        yield "nobody waits to be let in"
+        return
+    now = time.time_ns() // 1000
+    heads = ("CHANNEL", "CODE", "SENDER", "NAME", "EXPIRES IN")
+    cells = [
+        (
+            f"{row['channel']}/{row['account']}",
+            style.bold(row["code"]),
+            printable(row["sender"]),
+            printable(row["name"]),
+            f"{max(0, row['expires_at'] - now) // 60_000_000} min",
+        )
+        for row in rows
+    ]
+    yield from table(style, heads, cells)
+    yield ""
+    yield style.dim(f"tidegate pairing approve {rows[0]['channel']} {rows[0]['code']}")
+
+
+def pairing_approve(arguments: Arguments) -> int:
+    """Let somebody in."""
+    call = Call.of(arguments)
+    done = ask(call, "pairing.approve", channel=arguments.channel, code=arguments.code, notify=not arguments.quiet)
+    owner = " and is now the owner" if done["owner"] else ""
+    call.show(done, lambda _: [f"{_who(done)} may talk to the agent on {done['channel']}{owner}"])
+    return 0
+
+
+def pairing_reject(arguments: Arguments) -> int:
+    """Forget a request."""
+    call = Call.of(arguments)
+    done = ask(call, "pairing.reject", channel=arguments.channel, code=arguments.code)
+    call.show(done, lambda _: [f"the request of {_who(done)} on {done['channel']} is gone"])
+    return 0
+
+
+def _who(done: dict[str, Any]) -> str:
+    return printable(f"{done['name']} ({done['sender']})" if done["name"] else done["sender"])

@@ -1,0 +1,102 @@
+"""`tidegate status`: how the gateway stands and what needs a person."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tidegate.gateway.cli.call import Call
+from tidegate.gateway.cli.parser import Arguments
+from tidegate.gateway.cli.rpc import ask
+from tidegate.gateway.cli.terminal import Style, ago, printable, table
+
+WATCH_SECONDS = 2.0
+_COLOURS = {"up": "green", "connecting": "yellow", "retrying": "yellow", "conflict": "red", "stopped": "red"}
+_ADVICE = {
+    "conflict": "another program uses this account: stop it, or give this one a bot of its own",
+    "stopped": "a person must change this; then the account connects again after a reload or restart",
+    "retrying": "nothing to do: it is tried again by itself",
+}
+
+
+def status(arguments: Arguments) -> int:
+    """Print the status; with `--watch` again and again."""
+    call = Call.of(arguments)
+    while True:
+        if arguments.watch and not arguments.json and sys.stdout.isatty():
+            print("\x1b[H\x1b[2J", end="")
+        attention = _show(call)
+        if not arguments.watch:
+            return 1 if attention else 0
+        sys.stdout.flush()
+        time.sleep(WATCH_SECONDS)
+
+
+def _show(call: Call) -> list[str]:
+    data = ask(call, "status")
+    attention = needs(data)
+    call.show({**data, "attention": attention}, lambda style: lines(data, style))
+    return attention
+
+
+def needs(data: Mapping[str, Any]) -> list[str]:
+    """Return what needs a person, one line each."""
+    found = [] if data.get("running") else ["no gateway runs; `tidegate up` or `tidegate gateway run` starts one"]
+    found += [str(note) for note in data.get("notes", ())]
+    for row in data.get("connections", ()):
+        if row["state"] in ("stopped", "conflict"):
+            reason = row["reason"] or row["state"]
+            found.append(f"{row['channel']}/{row['account']}: {reason} – {_ADVICE[row['state']]}")
+    troubled = data.get("troubled", ())
+    if troubled:
+        found.append(f"{len(troubled)} message{'s' if len(troubled) > 1 else ''} did not certainly arrive (see below)")
+    return [printable(line) for line in found]
+
+
+def lines(data: Mapping[str, Any], style: Style) -> Iterator[str]:
+    """Yield the lines for people."""
+    now = int(data.get("now", 0))
+    if data.get("running"):
+        since = ago(int(data.get("started_at", 0)), now).removesuffix(" ago")
+        yield f"{style.paint('●', 'green')} gateway runs (pid {data['pid']}, port {data['port']}, for {since})"
+    else:
+        yield f"{style.paint('○', 'red')} no gateway runs"
+    yield style.dim(f"  config {data.get('config', '')}")
+    for line in needs(data):
+        yield style.paint(f"  ! {line}", "yellow")
+    if data.get("connections"):
+        yield ""
+        yield from table(style, ("CONNECTION", "STATE", "ALIVE", "REASON"), _connections(data, style, now))
+    sessions, workers = data["sessions"], data.get("workers", {})
+    yield ""
+    yield (
+        f"sessions    {sessions['total']}, running {sessions['running']}, "
+        f"messages waiting {sessions['waiting']}, sessions in line {workers.get('backlog', 0)}"
+    )
+    yield f"messages    {_counts(data['events'])}"
+    yield f"deliveries  {_counts(data['deliveries'])}"
+    if data.get("store"):
+        size = (data["store"]["bytes"] + data["store"]["wal_bytes"]) / (1 << 20)
+        yield f"store       {size:.1f} MiB, {data['store']['path']}"
+    if data["troubled"]:
+        yield ""
+        rows = [
+            (row["lane"], row["state"], ago(row["created_at"], now), printable(row["reason"]))
+            for row in data["troubled"]
+        ]
+        yield from table(style, ("TO", "STATE", "WRITTEN", "REASON"), rows)
+
+
+def _connections(data: Mapping[str, Any], style: Style, now: int) -> Iterator[tuple[str, str, str, str]]:
+    for row in data["connections"]:
+        state = style.paint(row["state"], _COLOURS.get(row["state"], "yellow"))
+        reason = row["reason"]
+        advice = _ADVICE.get(row["state"], "")
+        told = f"{reason} – {advice}" if reason and advice else reason or advice
+        yield f"{row['channel']}/{row['account']}", state, ago(row["alive_at"], now), printable(told)
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in sorted(counts.items())) or "none"
