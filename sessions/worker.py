@@ -120,6 +120,9 @@ class SessionWorkers:
             self._timers.clear()
             self._again.clear()
             self._backlog.clear()
+            # A worker that was cancelled before its first step never came to take itself off the list.
+            self._active.clear()
+            self._idle.set()
             await self._release_all()
 
     async def _release_all(self) -> None:
