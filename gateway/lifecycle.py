@@ -46,6 +46,7 @@ class Life:
         self._stop = asyncio.Event()
         self._reload = asyncio.Event()
         self._signals = 0
+        self._is_last_good = False
         self.gateway: Gateway | None = None
         self.ready = asyncio.Event()
 
@@ -74,6 +75,7 @@ class Life:
                 self._install_signals()
             async with open_gateway(self._site, loaded, faults) as gateway:
                 self.gateway = gateway
+                self._is_last_good = started.is_last_good
                 gateway.control.use_reload(self.reload)
                 self._tell_problems(gateway, started.problems, loaded)
                 await self._run_watched(gateway, is_last_good=started.is_last_good)
@@ -130,7 +132,8 @@ class Life:
     async def _watch_config(self, gateway: Gateway) -> None:
         while True:
             files = gateway.loaded.files
-            async for _ in watch(files, digest=gateway.loaded.digest):
+            # The last good copy differs from the broken file by nature; only a change of the file counts then.
+            async for _ in watch(files, digest=None if self._is_last_good else gateway.loaded.digest):
                 await self.reload()
                 if gateway.loaded.files != files:
                     break
@@ -154,6 +157,7 @@ class Life:
                 log.error("config.broken", problem=str(problem))
             gateway.notes[:] = ["the configuration file is broken; the one before it stays in force"]
             return {"reloaded": False, "problems": [str(problem) for problem in error.problems]}
+        self._is_last_good = False
         changes = diff(gateway.loaded.config, loaded.config)
         try:
             gateway.apply(loaded)
