@@ -39,16 +39,22 @@ class LoadedOrLastGood:
         return bool(self.problems)
 
 
-def save_last_good(config_file: Path, state_dir: Path) -> Path:
+def save_last_good(config_file: Path, state_dir: Path, digest: str | None = None) -> Path:
     """Keep a copy of a configuration that worked: all its files joined into one, readable by the owner only.
 
     `${NAME}` stays as written, so the copy holds no more secrets than the file did.
+
+    Args:
+        digest: What was loaded (`Loaded.digest`). Files that were changed since are not known to work: the
+            copy from before stays then.
 
     Raises:
         OSError: The copy cannot be written.
     """
     target = state_dir / LAST_GOOD
     tree = read_tree(config_file)
+    if digest is not None and tree.digest != digest:
+        return target
     text = render(to_plain(tree.root)) if tree.root is not None else "{}"
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_atomically(target, text + "\n")

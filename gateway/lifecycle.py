@@ -98,7 +98,7 @@ class Life:
         await gateway.ready.wait()
         self.ready.set()
         if not is_last_good:
-            await asyncio.to_thread(save_last_good, self._site.config_path, self._site.state_dir)
+            await self._keep_as_good(gateway.loaded)
 
     def _begin_logging(self, loaded: Loaded) -> None:
         settings = loaded.config.logging
@@ -112,6 +112,12 @@ class Life:
         configure_logging(settings.level, style, Redactor(settings.redact_patterns), file, console=console)
         if failure is not None:
             log.warning("log.no_file", path=str(path), error=str(failure))
+
+    async def _keep_as_good(self, loaded: Loaded) -> None:
+        try:
+            await asyncio.to_thread(save_last_good, self._site.config_path, self._site.state_dir, loaded.digest)
+        except OSError as error:
+            log.warning("config.no_last_good", error=str(error))
 
     def _install_signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -166,7 +172,7 @@ class Life:
             return {"reloaded": False, "problems": [str(error)]}
         needs = sorted(restarts(changes))
         gateway.notes[:] = ["a changed setting needs a restart of the gateway"] if "gateway" in needs else []
-        await asyncio.to_thread(save_last_good, self._site.config_path, self._site.state_dir)
+        await self._keep_as_good(gateway.loaded)
         log.info("config.reloaded", changed=[change.path for change in changes][:20], restarts=needs or None)
         return {"reloaded": True, "changed": [change.path for change in changes], "restarts": needs}
 
