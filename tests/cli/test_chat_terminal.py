@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from cli.driver import Terminal, running_gateway, short_state_dir, tidegate
-
-
-@pytest.fixture
-def state():
-    with short_state_dir() as folder:
-        yield folder
+from cli.driver import Terminal, running_gateway, tidegate
 
 
 def test_up_starts_a_gateway_shows_the_answer_once_and_stops_it_when_left(state: Path):
