@@ -253,7 +253,7 @@ def test_every_example_configuration_explains_a_route(state: Path, config: Path)
     words = ("route", "explain", "--config", str(config), "--channel", "telegram", "--peer", "direct:1001")
     people = tidegate(*words, state=state)
     assert people.returncode == 0, people.stderr
-    assert "answered  by agent " in people.stdout
+    assert "goes to   agent " in people.stdout
     assert people.stdout.count("✓ decides") == 1
     data = json.loads(tidegate(*words, "--json", state=state).stdout)
     assert data["session"].startswith(f"agent:{data['agent']}:")

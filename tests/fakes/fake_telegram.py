@@ -323,8 +323,9 @@ class FakeTelegram:
                 pass
         if mine != self._poller:
             raise Refusal(409, CONFLICT)
-        found = [update for update in self.waiting if not wanted or any(kind in update for kind in wanted)]
-        return found[: int(parameters.get("limit", 100))]
+        if wanted:
+            self.waiting = [update for update in self.waiting if any(kind in update for kind in wanted)]
+        return self.waiting[: int(parameters.get("limit", 100))]
 
     async def _do_setWebhook(self, parameters: Json) -> bool:
         self.webhook = dict(parameters) if parameters.get("url") else None

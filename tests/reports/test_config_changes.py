@@ -20,6 +20,9 @@ async def alive(folder: Path) -> AsyncIterator[Life]:
     async with asyncio.TaskGroup() as group:
         group.create_task(life.run(handle_signals=False))
         await life.ready.wait()
+        async with asyncio.timeout(10):
+            while not (folder / "config" / "last-good.json5").exists():
+                await asyncio.sleep(0.01)
         try:
             yield life
         finally:
