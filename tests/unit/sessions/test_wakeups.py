@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Hashable
+from collections.abc import AsyncGenerator, Hashable
+from typing import cast
 
 import pytest
 
@@ -11,25 +12,30 @@ from tidegate.sessions import wakeups
 from tidegate.sessions.wakeups import DeafWakeups, LocalWakeups
 
 
-async def _listening(
-    hints: LocalWakeups, topic: str
-) -> tuple[AsyncIterator[list[Hashable]], asyncio.Task[list[Hashable]]]:
-    heard = hints.listen(topic)
-    task = asyncio.ensure_future(anext(heard))  # noqa: TID251 - one step of a generator under test
-    await asyncio.sleep(0)
-    return heard, task
+class Listener:
+    """Listens in a task of its own."""
+
+    def __init__(self, hints: LocalWakeups, topic: str, group: asyncio.TaskGroup) -> None:
+        self.heard = cast("AsyncGenerator[list[Hashable], None]", hints.listen(topic))
+        self.first = group.create_task(self.next())
+
+    async def next(self) -> list[Hashable]:
+        """Return what is heard next."""
+        return await anext(self.heard)
 
 
 def test_keys_are_told_once_however_often_they_are_announced() -> None:
     async def run() -> None:
         hints = LocalWakeups()
-        heard, first = await _listening(hints, "a")
-        hints.announce("a", ["x", "y"])
+        async with asyncio.TaskGroup() as group:
+            listener = Listener(hints, "a", group)
+            await asyncio.sleep(0)
+            hints.announce("a", ["x", "y"])
+            hints.announce("a", ["x"])
+            hints.announce("b", ["z"])
+        assert listener.first.result() == ["x", "y"]
         hints.announce("a", ["x"])
-        hints.announce("b", ["z"])
-        assert await first == ["x", "y"]
-        hints.announce("a", ["x"])
-        assert await anext(heard) == ["x"]
+        assert await listener.next() == ["x"]
 
     asyncio.run(run())
 
@@ -37,12 +43,12 @@ def test_keys_are_told_once_however_often_they_are_announced() -> None:
 def test_every_listener_hears_and_one_that_left_is_forgotten() -> None:
     async def run() -> None:
         hints = LocalWakeups()
-        one, first = await _listening(hints, "a")
-        _, second = await _listening(hints, "a")
-        hints.announce("a", ["x"])
-        assert [await first, await second] == [["x"], ["x"]]
-        assert isinstance(one, object)
-        await one.aclose()  # type: ignore[attr-defined]
+        async with asyncio.TaskGroup() as group:
+            listeners = [Listener(hints, "a", group) for _ in range(2)]
+            await asyncio.sleep(0)
+            hints.announce("a", ["x"])
+        assert [listener.first.result() for listener in listeners] == [["x"], ["x"]]
+        await listeners[0].heard.aclose()
         assert len(hints._listeners["a"]) == 1
 
     asyncio.run(run())
@@ -58,8 +64,10 @@ def test_a_listener_that_does_not_come_holds_a_bounded_number_of_keys(monkeypatc
 
     async def run() -> None:
         hints = LocalWakeups()
-        _, first = await _listening(hints, "a")
-        hints.announce("a", range(10))
-        assert await first == [0, 1, 2]
+        async with asyncio.TaskGroup() as group:
+            listener = Listener(hints, "a", group)
+            await asyncio.sleep(0)
+            hints.announce("a", range(10))
+        assert listener.first.result() == [0, 1, 2]
 
     asyncio.run(run())
