@@ -56,6 +56,8 @@ def _ranges(text: str, limit: int, measure: Callable[[str], int], at_paragraphs:
     start, total = 0, len(text)
     while start < total:
         start = _skip_blank_lines(text, start)
+        if start == total:
+            return
         end = _reach(text, start, limit, measure)
         if end < total:
             end = _best_cut(text, start, end, at_paragraphs)

@@ -149,6 +149,8 @@ class TelegramAdapter:
 
     async def _connect(self) -> _Connection:
         settings = self._settings
+        if settings.proxy and not settings.proxy.startswith(("http://", "https://")):
+            raise AdapterConfigError("channels.telegram.proxy must begin with http:// or https://")
         request = SessionRequest(self._http, settings.proxy)
         bot = Bot(
             await self._load_token(),

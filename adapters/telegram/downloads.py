@@ -20,7 +20,7 @@ from tidegate.errors import AdapterUnavailable, DeliveryRefused
 from tidegate.events import Attachment
 
 ATTEMPTS = 3
-RETRY_SECONDS = 0.5
+RETRY_SECONDS = 0.3
 ASK_SECONDS = 15.0
 FETCH_SECONDS = 300.0
 CHUNK = 1 << 16

@@ -1,4 +1,7 @@
-"""Who was addressed in a Telegram message, by the entities that Telegram marked in it."""
+"""What Telegram marked in a message: who was addressed, and where words lead.
+
+Offsets count UTF-16 units: https://core.telegram.org/bots/api#messageentity.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ _NOBODY = MentionFacts()
 
 
 def mentions_in(text: str, entities: Sequence[Mapping[str, Any]], me: Me) -> MentionFacts:
-    """Return who was mentioned. Offsets count UTF-16 units (https://core.telegram.org/bots/api#messageentity)."""
+    """Return who was mentioned."""
     if not entities:
         return _NOBODY
     units = text.encode("utf-16-le", "surrogatepass")
@@ -41,3 +44,16 @@ def mentions_in(text: str, entities: Sequence[Mapping[str, Any]], me: Me) -> Men
                 somebody = True
                 explicit = explicit or f"@{name}".casefold() == ours
     return MentionFacts(explicit=explicit, any=somebody)
+
+
+def with_links(text: str, entities: Sequence[Mapping[str, Any]]) -> str:
+    """Return the text with the addresses of links that hide behind words put after these."""
+    links = [entity for entity in entities if entity.get("type") == "text_link" and entity.get("url")]
+    if not links:
+        return text
+    units = text.encode("utf-16-le", "surrogatepass")
+    for entity in sorted(links, key=lambda link: int(link["offset"]), reverse=True):
+        start, end = 2 * int(entity["offset"]), 2 * (int(entity["offset"]) + int(entity["length"]))
+        if units[start:end].decode("utf-16-le", "replace") != entity["url"]:
+            units = units[:end] + f" ({entity['url']})".encode("utf-16-le", "surrogatepass") + units[end:]
+    return units.decode("utf-16-le", "surrogatepass")

@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import structlog
+
 from tidegate.adapters.telegram.attachments import attachments_of, described
 from tidegate.adapters.telegram.buttons import pressed_value
-from tidegate.adapters.telegram.mentions import Me, mentions_in
+from tidegate.adapters.telegram.mentions import Me, mentions_in, with_links
 from tidegate.adapters.telegram.settings import CHANNEL
 from tidegate.events import Address, EventKind, MessageEvent, Peer, PeerKind, ReplyTo, Sender, clean_text
 
@@ -27,6 +29,8 @@ _MESSAGES = {
     "edited_message": EventKind.EDIT,
     "edited_channel_post": EventKind.EDIT,
 }
+
+log = structlog.get_logger("telegram")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,8 @@ class Reader:
         attachments = attachments_of(message, self.max_download)
         if not text:
             text = described(message)
+        if "migrate_to_chat_id" in message:
+            log.warning("chat.migrated", chat=place.address.chat, new_chat=str(message["migrate_to_chat_id"]))
         if not text and not attachments:
             return None
         entities = message.get("entities") or message.get("caption_entities") or ()
@@ -85,7 +91,7 @@ class Reader:
             peer=place.peer,
             sender=sender,
             message_id=str(int(message["message_id"])),
-            text=clean_text(text),
+            text=clean_text(with_links(text, entities)),
             event_id=event_id,
             kind=kind,
             revision=str(message.get("edit_date", "")) if kind is EventKind.EDIT else "",

@@ -37,6 +37,13 @@ class Sender:
     async def send(self, part: Outbound) -> str:
         """Send a part and return the message id. Raises DeliveryError."""
         try:
+            return await self._send_somewhere(part)
+        except ValueError as error:
+            raise DeliveryRefused(f"not an id that Telegram knows: {error}") from error
+
+    async def _send_somewhere(self, part: Outbound) -> str:
+        """Send a part to its place, or to where that place has moved."""
+        try:
             return await self._send(part, part.address)
         except ChatMigrated as error:
             moved = self._moved(part.address, error)

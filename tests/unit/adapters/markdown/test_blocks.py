@@ -23,7 +23,6 @@ from tidegate.adapters.markdown.tree import (
     Text,
 )
 
-
 BARS = "a | b\n--|--\n1 | 2 | 3"
 
 

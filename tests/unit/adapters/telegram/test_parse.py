@@ -108,6 +108,14 @@ def test_our_name_in_plain_words_is_no_mention() -> None:
     assert message(-100, "tide_bot is nice").mentions == MentionFacts()
 
 
+def test_links_that_hide_behind_words_are_shown() -> None:
+    entities = [
+        {"type": "text_link", "offset": 2, "length": 4, "url": "https://x.y"},
+        {"type": "text_link", "offset": 7, "length": 3, "url": "https://z"},
+    ]
+    assert message(7, "😀here and", entities=entities).text == "😀here (https://x.y) and (https://z)"
+
+
 def test_a_reply_names_what_it_answers_and_whether_that_is_ours() -> None:
     ours = TELEGRAM.message(-100, "we said", **{"from": TELEGRAM.me})
     reply = message(-100, "yes", reply_to_message=ours).reply_to

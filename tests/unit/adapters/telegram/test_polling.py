@@ -150,6 +150,16 @@ async def test_a_rejected_token_stops_the_account_and_says_what_to_do(code: int)
         assert "SECRET" not in str(raised.value)
 
 
+@on_loop
+async def test_calls_go_through_the_configured_proxy() -> None:
+    async with FakeTelegram() as platform:
+        async with connected(platform, api_root="http://telegram.invalid", proxy=platform.base) as bot:
+            assert bot.username == "tide_bot"
+        with pytest.raises(AdapterConfigError, match="proxy"):
+            async with connected(platform, proxy="socks5://x"):
+                pass
+
+
 @pytest.mark.parametrize(
     "fault",
     [

@@ -91,6 +91,13 @@ async def test_a_closed_topic_of_a_group_never_spills_into_another() -> None:
 
 
 @on_loop
+async def test_a_place_that_telegram_cannot_have_is_refused() -> None:
+    async with FakeTelegram() as platform, connected(platform) as bot:
+        with pytest.raises(DeliveryRefused, match="not an id"):
+            await bot.send(part(address=Address("telegram", "default", "7", "news")))
+
+
+@on_loop
 async def test_R082_markup_that_is_refused_is_sent_plain() -> None:
     async with FakeTelegram() as platform, connected(platform) as bot:
         await bot.send(part(TextPart("<b>a", "a")))
