@@ -222,7 +222,7 @@ def _models(loaded: Loaded) -> Iterator[Finding]:
         where = f"agent {agent.id}"
         if agent.model.primary is None:
             text = "no model is configured, so the offline demo model answers"
-            yield Finding(WARNING, where, text, "tidegate config set agents.defaults.model.primary provider/model")
+            yield Finding(WARNING, where, text, "tidegate config set agents.defaults.model provider/model")
             continue
         problems = {ref: _model_problem(ref, loaded) for ref in (agent.model.primary, *(agent.model.fallbacks or ()))}
         usable = [ref for ref, problem in problems.items() if not problem]

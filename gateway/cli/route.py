@@ -174,10 +174,10 @@ def lines(data: dict[str, Any], style: Style) -> Iterator[str]:
     )
     yield f"heard     {_verdict(data['access'], style)}"
     if data["error"]:
-        yield f"answered  {style.paint('by nobody', 'red')}: {printable(data['error']['message'])}"
+        yield f"goes to   {style.paint('nobody', 'red')}: {printable(data['error']['message'])}"
     else:
         via = data["binding"] or "no binding matches, so the default agent answers"
-        yield f"answered  by agent {style.bold(data['agent'])}, {data['matched_by']}: {printable(via)}"
+        yield f"goes to   agent {style.bold(data['agent'])}, {data['matched_by']}: {printable(via)}"
         yield f"session   {style.bold(printable(data['session']))}"
         if data["parent_session"]:
             yield f"parent    {printable(data['parent_session'])}"
