@@ -98,14 +98,17 @@ class Outbox:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        try:
-            async with asyncio.TaskGroup() as self._group:
-                self._group.create_task(self._listen(), name="outbox.listen")
-                self._group.create_task(self._sweep(), name="outbox.sweep")
-        finally:
-            self._group = None
-            for timer in self._timers.values():
-                timer.cancel()
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            group.create_task(self._listen(), name="outbox.listen")
+            group.create_task(self._sweep(), name="outbox.sweep")
+            try:
+                await asyncio.Event().wait()
+            finally:
+                # From here on the group ends: nothing new may start in it.
+                self._group = None
+                for timer in self._timers.values():
+                    timer.cancel()
 
     async def drain(self, seconds: float) -> bool:
         """Wait until no lane is busy; True when that came in time."""

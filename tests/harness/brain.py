@@ -57,13 +57,18 @@ async def echo(ask: Ask) -> Answer:
 
 
 class Brain:
-    """The server. Set `think` to decide what it answers."""
+    """The server. Set `think` to decide what it answers.
+
+    Attributes:
+        pace: Seconds between two pieces of an answer.
+    """
 
     def __init__(self, think: Think = echo) -> None:
         self.think = think
         self.asks: list[Ask] = []
         self.problems: list[str] = []
         self.url = ""
+        self.pace = 0.0
         self._gates: dict[str, asyncio.Event] = {}
 
     async def __aenter__(self) -> Self:
@@ -125,6 +130,8 @@ class Brain:
         for delta, finish in deltas:
             choice = {"index": 0, "delta": delta, "finish_reason": finish}
             await response.write(b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n")
+            if self.pace:
+                await asyncio.sleep(self.pace)
         await response.write(b"data: [DONE]\n\n")
         await response.write_eof()
         return response
