@@ -22,7 +22,7 @@ from tidegate.config.problems import InvalidConfig
 from tidegate.config.secrets import SecretUnavailable
 from tidegate.config.sections.telegram import TelegramAccount
 from tidegate.errors import StoreUnavailable
-from tidegate.gateway.offline import StoredPeople, look_at_people
+from tidegate.gateway.offline import StoredPeople, look_at_people, look_into
 from tidegate.gateway.site import Site
 from tidegate.routing.access import ANYBODY
 
@@ -159,7 +159,7 @@ def _database(site: Site) -> Iterator[Finding]:
         yield Finding(OK, "store", "nothing is stored yet")
         return
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        with closing(look_into(site)) as connection:
             verdicts = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(20)")]
             broken = connection.execute("PRAGMA foreign_key_check").fetchmany(20)
     except sqlite3.Error as error:

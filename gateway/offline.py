@@ -115,7 +115,18 @@ def look_at_people(site: Site) -> StoredPeople:
     if not site.database.exists():
         return StoredPeople()
     try:
-        with closing(sqlite3.connect(f"{site.database.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        with closing(look_into(site)) as connection:
             return StoredPeople(people.owners(connection), people.allowed_senders(connection))
     except sqlite3.Error as error:
         raise StoreUnavailable(f"{site.database}: {error}") from error
+
+
+def look_into(site: Site) -> sqlite3.Connection:
+    """Open the database for reading, so that not even a helper file of SQLite is left beside it.
+
+    Raises:
+        sqlite3.Error: It cannot be opened.
+    """
+    # After an orderly end there is no write-ahead log, and the file alone is the whole truth.
+    alone = "" if site.database.with_name(f"{site.database.name}-wal").exists() else "&immutable=1"
+    return sqlite3.connect(f"{site.database.absolute().as_uri()}?mode=ro{alone}", uri=True)
