@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,12 +16,15 @@ from tidegate.adapters.telegram.failures import adapter_error
 from tidegate.adapters.telegram.parse import Reader
 from tidegate.adapters.telegram.request import SessionRequest
 from tidegate.clock import SECOND, Clock
+from tidegate.errors import AdapterUnavailable
 from tidegate.events import MessageEvent
 
 POLL_SECONDS = 30
 """How long Telegram holds a poll that has nothing to tell."""
 POLL_SLACK = 15.0
 """Seconds beyond that after which a poll counts as dead."""
+HASTE_SECONDS = 1.0
+"""A server that answers sooner without updates does not hold polls; it is not asked more often than this."""
 LIMIT = 100
 KEPT_SECONDS = 3 * 86400
 """Telegram keeps updates for one day, and may number anew after a quiet week; an older cursor says nothing."""
@@ -65,9 +69,9 @@ def read_updates(reader: Reader, updates: list[Mapping[str, Any]], now: int) -> 
     for update in updates:
         try:
             event = reader.read(update, now)
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        except Exception:
             kinds = sorted(str(key) for key in update) if isinstance(update, Mapping) else [type(update).__name__]
-            log.warning("update.unreadable", account=reader.account, kinds=kinds[:4], error=type(error).__name__)
+            log.exception("update.unreadable", account=reader.account, kinds=kinds[:4])
             continue
         if event is not None:
             events.append(event)
@@ -93,8 +97,11 @@ class Poller:
         cursor = Cursor.parse(stored, self._reader.me.id, self._now())
         wait = 0
         while True:
+            began = self._clock.monotonic()
             updates = await self._poll(cursor.offset if cursor else None, wait)
             self._hooks.alive()
+            if wait and not updates and self._clock.monotonic() - began < HASTE_SECONDS:
+                await asyncio.sleep(HASTE_SECONDS)
             wait = POLL_SECONDS
             if cursor is not None:
                 self._hooks.confirmed(str(cursor))
@@ -103,6 +110,8 @@ class Poller:
             if not updates:
                 continue
             last = max(_update_id(update) for update in updates)
+            if last < 0:
+                raise AdapterUnavailable("Telegram's updates have no ids")
             events = read_updates(self._reader, updates, self._clock.now())
             cursor = Cursor(last + 1, self._reader.me.id, self._now())
             yield EventBatch(events, str(cursor))

@@ -211,3 +211,13 @@ async def test_two_bots_receive_their_own_updates() -> None:
             async with aclosing(second.events(None)) as batches:
                 (event,) = (await anext(batches)).events
                 assert (event.text, event.address.account) == ("to two", "second")
+
+
+@on_loop
+async def test_a_server_that_holds_no_poll_is_not_asked_without_end() -> None:
+    async with FakeTelegram() as platform, connected(platform) as bot:
+        platform.spoil("getUpdates", Fault(status=200, body=b'{"ok": true, "result": []}'), times=1000)
+        async with aclosing(bot.events(None)) as batches:
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(anext(batches), 0.2)
+        assert len(platform.called("getUpdates")) == 2
