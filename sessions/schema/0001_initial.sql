@@ -105,15 +105,16 @@ CREATE TABLE deliveries (
   owner TEXT,
   due_at INTEGER NOT NULL,
   created_at INTEGER NOT NULL,
+  -- A part is open (due or sending) iff it is not settled.
   settled_at INTEGER,
   platform_id TEXT,
   reason TEXT NOT NULL DEFAULT '',
-  reported INTEGER NOT NULL DEFAULT 0
+  -- 1: the owner is to be told, 2: was told.
+  trouble INTEGER NOT NULL DEFAULT 0
 );
-CREATE INDEX deliveries_open ON deliveries(channel, account, chat, id) WHERE state IN ('due', 'sending');
+CREATE INDEX deliveries_open ON deliveries(channel, account, chat, id) WHERE settled_at IS NULL;
 CREATE INDEX deliveries_preview ON deliveries(turn) WHERE kind = 'preview';
-CREATE INDEX deliveries_troubled ON deliveries(id)
-  WHERE state IN ('unknown', 'dead', 'expired') AND reported = 0;
+CREATE INDEX deliveries_troubled ON deliveries(id) WHERE trouble = 1;
 
 CREATE TABLE cursors (
   channel TEXT NOT NULL,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from sqlite3 import Connection
 from typing import Any
 
@@ -16,6 +17,8 @@ COLUMNS = (
     "id, token, channel, account, chat, thread, kind, payload, state, attempt, due_at, created_at, platform_id, reason"
 )
 
+TROUBLE = frozenset({DeliveryState.UNKNOWN, DeliveryState.DEAD, DeliveryState.EXPIRED})
+"""Outcomes that the owner is told about."""
 NO_RECEIPT = "preview without receipt"
 
 
@@ -74,7 +77,7 @@ def begin_sending(connection: Connection, address: Address, owner: str, now: int
     """Take the oldest open part of a lane; see `DeliveryStore.begin_sending`."""
     row = connection.execute(
         f"SELECT {COLUMNS} FROM deliveries WHERE channel = ? AND account = ? AND chat = ? AND thread IS ?"
-        " AND state IN ('due', 'sending') AND kind <> 'preview' ORDER BY id LIMIT 1",
+        " AND settled_at IS NULL AND kind <> 'preview' ORDER BY id LIMIT 1",
         (address.channel, address.account, address.chat, address.thread),
     ).fetchone()
     if row is None:
@@ -84,21 +87,32 @@ def begin_sending(connection: Connection, address: Address, owner: str, now: int
         return row_to_delivery(row, stale=True)
     if found.due_at > now or not may_send:
         return found
-    row = connection.execute(
-        f"UPDATE deliveries SET state = 'sending', attempt = attempt + 1, owner = ? WHERE id = ? RETURNING {COLUMNS}",
-        (owner, found.id),
-    ).fetchone()
-    return row_to_delivery(row)
+    connection.execute(
+        "UPDATE deliveries SET state = 'sending', attempt = attempt + 1, owner = ? WHERE id = ?", (owner, found.id)
+    )
+    return replace(found, state=DeliveryState.SENDING, attempt=found.attempt + 1)
 
 
 def settle(connection: Connection, settlements: Sequence[Settlement], now: int) -> None:
     """Record outcomes; a part that is settled already keeps its first one."""
     for item in settlements:
         done = None if item.state is DeliveryState.DUE else now
+        # A preview that was not sent is nothing to report: its text comes with the reply.
+        trouble = item.state in TROUBLE
         connection.execute(
             "UPDATE deliveries SET state = ?, platform_id = COALESCE(?, platform_id), due_at = MAX(due_at, ?),"
-            " settled_at = ?, reason = ? WHERE id = ? AND state IN ('due', 'sending')",
-            (item.state.value, item.platform_id, item.due_at, done, item.reason, item.delivery),
+            " settled_at = ?, reason = ?, trouble = CASE WHEN kind = 'preview' THEN ? ELSE ? END"
+            " WHERE id = ? AND settled_at IS NULL",
+            (
+                item.state.value,
+                item.platform_id,
+                item.due_at,
+                done,
+                item.reason,
+                item.state is DeliveryState.UNKNOWN,
+                trouble,
+                item.delivery,
+            ),
         )
 
 
@@ -124,14 +138,14 @@ def use_preview(connection: Connection, turn: int, drafts: Sequence[Draft], now:
 
 def report(connection: Connection, deliveries: Sequence[int], drafts: Sequence[Draft], now: int) -> None:
     """Mark parts as reported and queue the report."""
-    connection.executemany("UPDATE deliveries SET reported = 1 WHERE id = ?", [(d,) for d in deliveries])
+    connection.executemany("UPDATE deliveries SET trouble = 2 WHERE id = ?", [(d,) for d in deliveries])
     insert_drafts(connection, drafts, now)
 
 
 def settle_lost_previews(connection: Connection, now: int) -> None:
     """Settle previews of turns that no longer run, at the start: nobody is left who will."""
     connection.execute(
-        "UPDATE deliveries SET state = 'unknown', settled_at = ?, reason = ? WHERE state IN ('due', 'sending')"
-        " AND kind = 'preview' AND turn NOT IN (SELECT id FROM turns WHERE state = 'running')",
+        "UPDATE deliveries INDEXED BY deliveries_open SET state = 'unknown', settled_at = ?, reason = ?, trouble = 1"
+        " WHERE settled_at IS NULL AND kind = 'preview' AND turn NOT IN (SELECT id FROM turns WHERE state = 'running')",
         (now, NO_RECEIPT),
     )

@@ -69,7 +69,7 @@ class Reader:
         """Return the addresses for which parts are due or being sent."""
         rows = await self.rows(
             "SELECT DISTINCT chat, thread FROM deliveries WHERE channel = ? AND account = ?"
-            " AND state IN ('due', 'sending') AND kind <> 'preview' LIMIT 1000",
+            " AND settled_at IS NULL AND kind <> 'preview' LIMIT 1000",
             channel,
             account,
         )
@@ -78,8 +78,7 @@ class Reader:
     async def troubled(self, limit: int) -> list[Delivery]:
         """Return parts that ended badly and were not reported yet."""
         rows = await self.rows(
-            f"SELECT {COLUMNS} FROM deliveries WHERE state IN ('unknown', 'dead', 'expired') AND reported = 0"
-            " AND (kind <> 'preview' OR state = 'unknown') ORDER BY id LIMIT ?",
+            f"SELECT {COLUMNS} FROM deliveries WHERE trouble = 1 ORDER BY id LIMIT ?",
             limit,
         )
         return [row_to_delivery(row) for row in rows]
@@ -130,13 +129,13 @@ class Reader:
         stored = (await self.rows("SELECT COALESCE(MAX(id), 0) FROM events"))[0][0]
         events = await self.rows("SELECT state, COUNT(*) FROM events WHERE id > ? GROUP BY state", stored - RECENT)
         deliveries = await self.rows(
-            "SELECT state, COUNT(*) FROM deliveries WHERE kind <> 'preview' AND state NOT IN ('due', 'sending')"
+            "SELECT state, COUNT(*) FROM deliveries WHERE kind <> 'preview' AND settled_at IS NOT NULL"
             " AND id > (SELECT COALESCE(MAX(id), 0) FROM deliveries) - ? GROUP BY state",
             RECENT,
         )
         open_parts = await self.rows(
-            "SELECT state, COUNT(*) FROM deliveries WHERE state IN ('due', 'sending') AND kind <> 'preview'"
-            " GROUP BY state"
+            "SELECT state, COUNT(*) FROM deliveries INDEXED BY deliveries_open WHERE settled_at IS NULL"
+            " AND kind <> 'preview' GROUP BY state"
         )
         sessions, running, waiting = (
             await self.rows(

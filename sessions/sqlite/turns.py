@@ -55,68 +55,77 @@ class Held(NamedTuple):
 def claim(connection: Connection, key: str, owner: str, rules: ClaimRules, now: int) -> ClaimedTurn | NotYet | None:
     """Take a session's lease and its next turn; see `TurnStore.claim`."""
     row = connection.execute(
-        "SELECT s.id, s.agent, s.conversation, s.done_seq, s.not_before, s.settings, t.id IS NOT NULL FROM sessions s"
+        "SELECT s.id, s.agent, s.conversation, s.done_seq, s.not_before, s.settings, s.fence, t.id IS NOT NULL"
+        " FROM sessions s"
         " LEFT JOIN turns t ON t.session = s.id AND t.state = 'running' WHERE s.key = ? AND s.head_seq > s.done_seq",
         (key,),
     ).fetchone()
     if row is None:
         return None
-    session, agent, conversation, done, not_before, settings, is_running = row
+    session, agent, conversation, done, not_before, settings, fence, is_running = row
+    lease = Lease(session, key, owner, fence + 1)
     loaded_settings = json.loads(settings) if settings else {}
     if is_running:
-        fence = _take_lease(connection, session, owner, now)
-        return _resume(connection, Lease(session, key, owner, fence), agent, loaded_settings, rules)
+        _take_lease(connection, lease, now)
+        return _resume(connection, lease, agent, loaded_settings, rules)
     if now < not_before:
         return NotYet(not_before)
     waiting = load_waiting(connection, session, done, MAX_WAITING_LOADED)
     if not waiting:
         connection.execute("UPDATE sessions SET done_seq = head_seq WHERE id = ?", (session,))
         return None
-    return _begin(connection, (session, key, agent, conversation), waiting, loaded_settings, owner, rules, now)
+    return _begin(connection, lease, (agent, conversation), waiting, loaded_settings, rules, now)
 
 
-def _take_lease(connection: Connection, session: int, owner: str, now: int) -> int:
-    row = connection.execute(
-        "UPDATE sessions SET owner = ?, fence = fence + 1, lease_until = ?, touched_at = ? WHERE id = ?"
-        " RETURNING fence",
-        (owner, now + LEASE_MICROSECONDS, now, session),
-    ).fetchone()
-    return int(row[0])
+def _take_lease(connection: Connection, lease: Lease, now: int) -> None:
+    connection.execute(
+        "UPDATE sessions SET owner = ?, fence = ?, lease_until = ?, touched_at = ? WHERE id = ?",
+        (lease.owner, lease.fence, now + LEASE_MICROSECONDS, now, lease.session),
+    )
 
 
 def _begin(
     connection: Connection,
-    which: tuple[int, str, str, int],
+    lease: Lease,
+    current: tuple[str, int],
     waiting: list[QueuedEvent],
     settings: dict[str, object],
-    owner: str,
     rules: ClaimRules,
     now: int,
 ) -> ClaimedTurn:
-    session, key, agent, _ = which
-    conversation, uuid, notice, history = _conversation(connection, which, settings, rules, now)
-    plan = _plan(connection, session, waiting, rules)
+    conversation, uuid, notice, history = _conversation(connection, lease, current, settings, rules, now)
+    plan = _plan(connection, lease.session, waiting, rules)
     taken = waiting[: plan.take]
     if plan.set_aside:
         connection.executemany(
             "UPDATE events SET state = 'set_aside', reason = 'interrupt' WHERE id = ?",
             [(item.event_id,) for item in taken[: plan.set_aside]],
         )
-    fence = _take_lease(connection, session, owner, now)
+    _take_lease(connection, lease, now)
     answered = taken[plan.set_aside :]
     run_id = new_id()
     turn = connection.execute(
         "INSERT INTO turns(run_id, session, conversation, first_seq, last_seq, set_aside, attempt, fence, state,"
         " notice, started_at) VALUES (?,?,?,?,?,?,1,?,'running',?,?)",
-        (run_id, session, conversation, answered[0].seq, taken[-1].seq, plan.set_aside, fence, notice, now),
+        (
+            run_id,
+            lease.session,
+            conversation,
+            answered[0].seq,
+            taken[-1].seq,
+            plan.set_aside,
+            lease.fence,
+            notice,
+            now,
+        ),
     ).lastrowid
     bodies = [rules.encode(text) for text in plan.texts]
     history += append_messages(connection, conversation, turn or 0, bodies, history[-1].seq if history else 0)
     return ClaimedTurn(
-        lease=Lease(session, key, owner, fence),
+        lease=lease,
         turn=turn or 0,
         run_id=run_id,
-        agent=agent,
+        agent=current[0],
         conversation=uuid,
         attempt=1,
         events=tuple(item.event for item in answered),
@@ -131,13 +140,14 @@ def _begin(
 
 def _conversation(
     connection: Connection,
-    which: tuple[int, str, str, int],
+    lease: Lease,
+    current: tuple[str, int],
     settings: dict[str, object],
     rules: ClaimRules,
     now: int,
 ) -> tuple[int, str, str, list[HistoryRow]]:
     """Return the conversation to go on with (row, public id), why it is a new one if it is, and what was said in it."""
-    session, key, agent, conversation = which
+    agent, conversation = current
     reason = ""
     if conversation:
         uuid, since, touched_at = connection.execute(
@@ -147,7 +157,9 @@ def _conversation(
         ).fetchone()
         history = _load_history(connection, conversation, rules.history_limit)
         if history:
-            reason = rules.stale(SessionFacts(key, agent, since, touched_at, settings, has_history=True), now) or ""
+            reason = (
+                rules.stale(SessionFacts(lease.key, agent, since, touched_at, settings, has_history=True), now) or ""
+            )
         if not reason:
             return conversation, uuid, "", history
         connection.execute(
@@ -156,21 +168,25 @@ def _conversation(
     uuid = new_id()
     row = (
         connection.execute(
-            "INSERT INTO conversations(uuid, session, started_at) VALUES (?,?,?)", (uuid, session, now)
+            "INSERT INTO conversations(uuid, session, started_at) VALUES (?,?,?)", (uuid, lease.session, now)
         ).lastrowid
         or 0
     )
-    connection.execute("UPDATE sessions SET conversation = ?, current_since = ? WHERE id = ?", (row, now, session))
+    connection.execute(
+        "UPDATE sessions SET conversation = ?, current_since = ? WHERE id = ?", (row, now, lease.session)
+    )
     return row, uuid, reason, []
 
 
 def _plan(connection: Connection, session: int, waiting: list[QueuedEvent], rules: ClaimRules) -> TurnPlan:
     """Choose the next turn, with the group talk before it and what a full queue left out; both are told once."""
     talk = connection.execute(
-        "UPDATE events SET state = 'handled' WHERE session = ? AND state = 'context' AND id < ? RETURNING id, payload",
+        "SELECT id, payload FROM events WHERE session = ? AND state = 'context' AND id < ? ORDER BY id",
         (session, waiting[0].event_id),
     ).fetchall()
-    said = [decode_event(payload) for _, payload in sorted(talk)]
+    if talk:
+        connection.executemany("UPDATE events SET state = 'handled' WHERE id = ?", [(row[0],) for row in talk])
+    said = [decode_event(row[1]) for row in talk]
     left_out = connection.execute(
         "SELECT seq, payload, is_owner, joins, mode, id FROM events WHERE session = ? AND state = 'dropped'"
         " AND reason = 'summarize' ORDER BY seq",
