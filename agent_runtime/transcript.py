@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import Any
 
 from tidegate.agent_runtime.messages import Image, Message, Role, ToolCall
+
+DECODED_KEPT = 2048
+"""Decoded messages kept at hand: every turn of a conversation reads the same ones again."""
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _ROLES = {"u": Role.USER, "a": Role.ASSISTANT, "t": Role.TOOL}
@@ -28,8 +32,9 @@ def encode_message(message: Message) -> str:
     return _encode(data)
 
 
+@lru_cache(maxsize=DECODED_KEPT)
 def decode_message(body: str) -> Message:
-    """Return the message that `encode_message` wrote."""
+    """Return the message that `encode_message` wrote. Messages are frozen, so the same one may be handed out again."""
     data = json.loads(body)
     return Message(
         role=_ROLES[data["r"]],
