@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -69,9 +70,11 @@ def read_updates(reader: Reader, updates: list[Mapping[str, Any]], now: int) -> 
     for update in updates:
         try:
             event = reader.read(update, now)
-        except Exception:
+        except Exception as error:  # noqa: BLE001 - the boundary; a traceback would show what people wrote
             kinds = sorted(str(key) for key in update) if isinstance(update, Mapping) else [type(update).__name__]
-            log.exception("update.unreadable", account=reader.account, kinds=kinds[:4])
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{type(error).__name__} at {place.name}:{place.lineno}"
+            log.warning("update.unreadable", account=reader.account, kinds=kinds[:4], error=where)
             continue
         if event is not None:
             events.append(event)
