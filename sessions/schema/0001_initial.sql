@@ -23,7 +23,6 @@ CREATE TABLE sessions (
   touched_at INTEGER NOT NULL
 );
 CREATE INDEX sessions_waiting ON sessions(id) WHERE head_seq > done_seq;
-CREATE INDEX sessions_leased ON sessions(id) WHERE owner IS NOT NULL;
 
 CREATE TABLE conversations (
   id INTEGER PRIMARY KEY,

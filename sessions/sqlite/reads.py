@@ -139,7 +139,8 @@ class Reader:
         )
         sessions, running, waiting = (
             await self.rows(
-                "SELECT (SELECT COUNT(*) FROM sessions), (SELECT COUNT(*) FROM sessions WHERE owner IS NOT NULL),"
+                "SELECT (SELECT COUNT(*) FROM sessions), (SELECT COUNT(s.owner) FROM turns t JOIN sessions s"
+                " ON s.id = t.session WHERE t.state = 'running'),"
                 " (SELECT COALESCE(SUM(head_seq - done_seq), 0) FROM sessions WHERE head_seq > done_seq)",
             )
         )[0]

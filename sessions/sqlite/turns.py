@@ -358,10 +358,12 @@ def extend(connection: Connection, leases: Sequence[Lease], until: int) -> list[
 
 
 def release(connection: Connection, owner: str) -> None:
-    """Give back every lease of an owner; see `TurnStore.release`."""
-    connection.execute(
-        "UPDATE turns SET attempt = attempt - 1 WHERE state = 'running' AND session IN"
-        " (SELECT id FROM sessions WHERE owner = ?)",
+    """Give back every lease of an owner; see `TurnStore.release`. Whoever holds a lease has a running turn."""
+    held = connection.execute(
+        "SELECT t.id, s.id FROM turns t JOIN sessions s ON s.id = t.session WHERE t.state = 'running' AND s.owner = ?",
         (owner,),
+    ).fetchall()
+    connection.executemany("UPDATE turns SET attempt = attempt - 1 WHERE id = ?", [(turn,) for turn, _ in held])
+    connection.executemany(
+        "UPDATE sessions SET owner = NULL, lease_until = 0 WHERE id = ?", [(session,) for _, session in held]
     )
-    connection.execute("UPDATE sessions SET owner = NULL, lease_until = 0 WHERE owner = ?", (owner,))
