@@ -176,9 +176,11 @@ class _Layout:
             rows, head = [head], tuple(() for _ in head)
         for number, row in enumerate(rows):
             if number:
-                self._text(f"\n{indent}", styles)
+                self._text(f"\n\n{indent}", styles)
             self._inline(row[0], (*styles, _BOLD), indent)
             for name, cell in zip(head[1:], row[1:], strict=True):
+                if not cell:
+                    continue
                 self._text(f"\n{indent}{BULLETS[0]} ", styles)
                 if name:
                     self._inline(name, styles, indent)

@@ -162,8 +162,8 @@ def test_a_table_is_aligned_code() -> None:
 
 
 def test_a_table_can_be_a_list() -> None:
-    body = render(TABLE, 4000, "bullets")[0].body
-    assert body == "<b>Ann </b><code>x</code>\n• Age: 41\n<b>你好</b>\n• Age: 7"
+    body = render(TABLE + "\n| Bob | |", 4000, "bullets")[0].body
+    assert body == "<b>Ann </b><code>x</code>\n• Age: 41\n\n<b>你好</b>\n• Age: 7\n\n<b>Bob</b>"
 
 
 def test_a_table_can_stay_as_it_is() -> None:

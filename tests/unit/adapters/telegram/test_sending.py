@@ -178,6 +178,17 @@ async def test_a_server_that_is_not_there_got_nothing() -> None:
 
 
 @on_loop
+async def test_a_connection_that_the_server_closed_meanwhile_costs_nothing() -> None:
+    async with FakeTelegram() as platform, connected(platform) as bot:
+        port = int(platform.base.rsplit(":", 1)[1])
+        for number in range(3):
+            assert await bot.send(part(TextPart(str(number), str(number))))
+            await platform.stop()
+            await platform.start(port=port)
+        assert platform.texts(7) == ["0", "1", "2"]
+
+
+@on_loop
 async def test_a_send_that_is_given_up_leaves_the_bot_usable() -> None:
     async with FakeTelegram() as platform, connected(platform) as bot:
         platform.spoil("sendMessage", Fault(delay=5))
