@@ -31,7 +31,7 @@ class Conversation:
     def __init__(self, site: Site, style: Style) -> None:
         self._style = style
         self._editor = LineEditor()
-        self._screen = Screen(style, self._editor)
+        self._screen = Screen(style, self._editor, sys.stdout, sys.stdin.fileno())
         self._link = ChatLink(site)
         self._session = ""
         self._partial = ""

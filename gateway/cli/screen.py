@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 import termios
 import tty
 from types import TracebackType
-from typing import Self, TextIO
+from typing import Any, Self, TextIO
 
 from tidegate.gateway.cli.editor import LineEditor
 from tidegate.gateway.cli.terminal import Style, printable, width
@@ -18,26 +17,33 @@ _PASTE_ON, _PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
 
 
 class Screen:
-    """Owns the terminal while the chat is open; leaving gives it back as it was."""
+    """Owns the terminal while the chat is open; leaving gives it back as it was.
 
-    def __init__(self, style: Style, editor: LineEditor, output: TextIO | None = None) -> None:
+    Args:
+        keys: Descriptor of the terminal that is typed at; None when there is none to be set up.
+    """
+
+    def __init__(self, style: Style, editor: LineEditor, output: TextIO, keys: int | None) -> None:
         self._style = style
         self._editor = editor
-        self._output = output or sys.stdout
-        self._input = sys.stdin.fileno()
-        self._saved: list[object] | None = None
+        self._output = output
+        self._keys = keys
+        self._saved: list[Any] | None = None
+        self._is_open = False
         self._live = ""
         self._note = ""
         self._rows_above = 0
 
     def __enter__(self) -> Self:
         """Take single keys from the terminal."""
-        self._saved = termios.tcgetattr(self._input)
-        tty.setraw(self._input, termios.TCSADRAIN)
-        # Raw output would need a carriage return a line; only the input side is meant to be raw.
-        mode = termios.tcgetattr(self._input)
-        mode[1] = self._saved[1]
-        termios.tcsetattr(self._input, termios.TCSADRAIN, mode)
+        if self._keys is not None:
+            self._saved = termios.tcgetattr(self._keys)
+            tty.setraw(self._keys, termios.TCSADRAIN)
+            # Raw output would need a carriage return a line; only the input side is meant to be raw.
+            mode = termios.tcgetattr(self._keys)
+            mode[1] = self._saved[1]
+            termios.tcsetattr(self._keys, termios.TCSADRAIN, mode)
+        self._is_open = True
         self._write(_PASTE_ON)
         self.draw()
         return self
@@ -49,9 +55,9 @@ class Screen:
         self._live = self._note = ""
         self._write(self._up() + _ERASE_BELOW + _PASTE_OFF)
         self._rows_above = 0
-        if self._saved is not None:
-            termios.tcsetattr(self._input, termios.TCSADRAIN, self._saved)  # type: ignore[arg-type]
-            self._saved = None
+        self._is_open = False
+        if self._keys is not None and self._saved is not None:
+            termios.tcsetattr(self._keys, termios.TCSADRAIN, self._saved)
 
     def say(self, text: str) -> None:
         """Print something that stays."""
@@ -61,12 +67,12 @@ class Screen:
 
     def preview(self, text: str) -> None:
         """Show the last lines of an answer that is still being written; empty takes them away."""
-        self._live = printable(text)
+        self._live = printable(text).expandtabs(4)
         self.draw()
 
     def note(self, text: str) -> None:
         """Show one dim line above the prompt, such as what is being waited for; empty takes it away."""
-        self._note = text
+        self._note = printable(text).expandtabs(4)
         self.draw()
 
     def clear(self) -> None:
@@ -77,12 +83,12 @@ class Screen:
 
     def draw(self) -> None:
         """Draw what is below the lines that stay."""
-        if self._saved is None:
+        if not self._is_open:
             return
         columns, rows = self._size()
         above = wrap(self._live, columns)[-max(1, rows - 3) :] if self._live else []
         if self._note:
-            above.append(self._style.dim(self._note[: columns - 1]))
+            above.append(self._style.dim(wrap(self._note, columns)[0]))
         prompt, cursor = self._prompt(columns)
         text = self._up() + _ERASE_BELOW + "".join(f"{row}\n" for row in above) + prompt
         back = width(prompt) - cursor

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import signal
 from pathlib import Path
 
 from cli.driver import Terminal, running_gateway, tidegate
+from fakes.tiny_terminal import TinyTerminal
 
 
 def test_up_starts_a_gateway_shows_the_answer_once_and_stops_it_when_left(state: Path):
@@ -79,3 +82,41 @@ def test_without_a_terminal_up_is_the_gateway_alone(state: Path):
     assert second.returncode == 1
     assert "another gateway" in second.stderr
     assert "Traceback" not in second.stderr
+
+
+def test_a_port_in_use_ends_up_with_one_line_and_a_working_terminal(state: Path):
+    with running_gateway(state):
+        port = str(json.loads(tidegate("status", "--json", state=state).stdout)["port"])
+        with Terminal("up", "--port", port, state=state / "other") as terminal:
+            terminal.wait_for(f"cannot listen on 127.0.0.1:{port}")
+            assert terminal.wait_for_end() == 1
+    assert "Traceback" not in terminal.text
+
+
+def test_a_broken_configuration_is_told_by_up_line_by_line(state: Path):
+    (state / "tidegate.json").write_text("{ gatway: {}, gateway: { port: 'x' } }")
+    with Terminal("up", state=state) as terminal:
+        assert terminal.wait_for_end() == 1
+    assert terminal.text.count("tidegate: ") == 2
+    assert "Traceback" not in terminal.text
+
+
+def test_sigterm_ends_the_chat_and_the_gateway(state: Path):
+    with Terminal("up", "--port", "0", state=state) as terminal:
+        terminal.wait_for("Tidegate is up")
+        terminal.process.send_signal(signal.SIGTERM)
+        assert terminal.wait_for_end() == 0
+    assert "gateway.draining" in (state / "logs" / "gateway.log").read_text()
+
+
+def test_an_answer_is_on_the_screen_once_after_it_was_streamed(state: Path):
+    with Terminal("up", "--port", "0", state=state) as terminal:
+        terminal.wait_for("Tidegate is up")
+        terminal.type("good morning\r")
+        terminal.wait_for("to talk to a real one.\n")
+        terminal.type("/quit\r")
+        assert terminal.wait_for_end() == 0
+    screen = TinyTerminal()
+    screen.write(terminal.output.replace("\r\n", "\n"))
+    assert screen.text.count("I am Tidegate's offline demo model") == 1
+    assert screen.text.count("› good morning") == 1
