@@ -139,21 +139,32 @@ def _leave_out(
     return room.refused
 
 
-def stop_session(tables: Tables, row: SessionRow, reason: str) -> tuple[tuple[str, int] | None, int, int]:
-    """End the running turn and set everything that waits aside; see the twin."""
+def stop_session(
+    tables: Tables, row: SessionRow, reason: str, before: int | None = None
+) -> tuple[tuple[str, int] | None, int, int]:
+    """End the running turn and set what waits aside; see the twin."""
+    head, done = row.queue.head, row.queue.done
+
+    def is_meant(event: EventRow) -> bool:
+        return before is None or event.id < before
+
+    upto = max((e.seq or 0 for e in tables.events.values() if e.session == row.id and is_meant(e)), default=0)
+    upto = max(upto, done)
     turn = tables.running_turn(row.id)
-    if turn is not None:
-        tables.turns[turn.id] = replace(turn, state=TurnState.STOPPED)
-        del tables.running[row.id]
-    left_out = [e for e in tables.of_session(row.id, EventState.DROPPED) if e.reason == "summarize"]
-    waiting = list(tables.of_session(row.id, EventState.WAITING))
+    ended = turn if turn is not None and turn.first_seq <= upto else None
+    left_out = [e for e in tables.of_session(row.id, EventState.DROPPED) if e.reason == "summarize" and is_meant(e)]
+    waiting = [e for e in tables.of_session(row.id, EventState.WAITING) if (e.seq or 0) <= upto]
     for event in [*left_out, *waiting]:
         tables.events[event.id] = replace(event, state=EventState.SET_ASIDE, reason=reason)
-    behind = turn.last_seq if turn else 0
-    waited = sum(1 for event in waiting if (event.seq or 0) > behind)
-    head = row.queue.head
-    tables.sessions[row.id] = replace(row, owner=None, fence=row.fence + 1, queue=QueueState(head, head))
-    return ((row.key, turn.fence) if turn else None), waited + len(left_out), len(waiting) + len(left_out)
+    if ended is not None:
+        tables.turns[ended.id] = replace(ended, state=TurnState.STOPPED)
+        del tables.running[row.id]
+    if ended is not None or turn is None:
+        queue = QueueState(head, head if before is None else upto)
+        tables.sessions[row.id] = replace(row, owner=None, fence=row.fence + 1, queue=queue)
+    waited = sum(1 for event in waiting if ended is None or (event.seq or 0) > ended.last_seq)
+    stopped = (row.key, ended.fence) if ended is not None else None
+    return stopped, waited + len(left_out), len(waiting) + len(left_out)
 
 
 def pending_commands(tables: Tables) -> list[PendingCommand]:
@@ -185,7 +196,7 @@ def apply_command(
         target = next(mine, 0)
         done = replace(done, found=bool(target))
     if change.stop and done.found:
-        ended, waited, _ = stop_session(tables, row, "command")
+        ended, waited, _ = stop_session(tables, row, "command", before=event_id)
         row = tables.sessions[row.id]
         done = replace(done, stopped=ended, set_aside=waited)
     if (change.new_conversation or change.resume) and done.found:

@@ -28,6 +28,8 @@ from tidegate.sessions.queueing import MAX_BURST, QueueState, continues, make_ro
 from tidegate.sessions.sqlite.outbox import insert_drafts
 from tidegate.sessions.sqlite.people import request_pairing
 
+_MAX_ID = 2**63 - 1
+
 
 def append_events(
     connection: Connection, batch: Sequence[NewEvent], cursor: CursorUpdate | None, now: int
@@ -172,39 +174,50 @@ def load_waiting(connection: Connection, session: int, after: int, limit: int) -
 
 
 def stop_session(
-    connection: Connection, session: int, key: str, now: int, reason: str
+    connection: Connection, session: int, key: str, now: int, reason: str, before: int | None = None
 ) -> tuple[tuple[str, int] | None, int, int]:
-    """End the running turn and set everything that waits aside.
+    """End the running turn and set what waits aside; with `before`, only what was stored before that event.
 
     Returns the ended turn as (key, fence of its lease) or None, how many messages had only waited, and how many
     stay unanswered in all. Messages that a full queue left out for a summary count: there will be none.
     """
-    running = connection.execute(
-        "UPDATE turns SET state = 'stopped', ended_at = ?, reason = ? WHERE session = ? AND state = 'running'"
-        " RETURNING fence, last_seq",
-        (now, reason, session),
+    done, head, running, first, last, fence = connection.execute(
+        "SELECT s.done_seq, s.head_seq, t.id, t.first_seq, t.last_seq, t.fence FROM sessions s"
+        " LEFT JOIN turns t ON t.session = s.id AND t.state = 'running' WHERE s.id = ?",
+        (session,),
     ).fetchone()
+    stored_before = _MAX_ID if before is None else before
+    upto = connection.execute(
+        "SELECT COALESCE(MAX(seq), ?) FROM events WHERE session = ? AND seq > ? AND id < ?",
+        (done, session, done, stored_before),
+    ).fetchone()[0]
+    ended = running if running is not None and first <= upto else None
     left_out = connection.execute(
         "UPDATE events SET state = 'set_aside', reason = ? WHERE session = ? AND state = 'dropped'"
-        " AND reason = 'summarize'",
-        (reason, session),
+        " AND reason = 'summarize' AND id < ?",
+        (reason, session, stored_before),
     ).rowcount
-    done = connection.execute("SELECT done_seq FROM sessions WHERE id = ?", (session,)).fetchone()[0]
-    behind = running[1] if running else done
     count, waited = connection.execute(
-        "SELECT COUNT(*), COALESCE(SUM(seq > ?), 0) FROM events WHERE session = ? AND seq > ? AND state = 'waiting'",
-        (behind, session, done),
+        "SELECT COUNT(*), COALESCE(SUM(seq > ?), 0) FROM events WHERE session = ? AND seq > ? AND seq <= ?"
+        " AND state = 'waiting'",
+        (last if ended else done, session, done, upto),
     ).fetchone()
     connection.execute(
-        "UPDATE events SET state = 'set_aside', reason = ? WHERE session = ? AND seq > ? AND state = 'waiting'",
-        (reason, session, done),
+        "UPDATE events SET state = 'set_aside', reason = ? WHERE session = ? AND seq > ? AND seq <= ?"
+        " AND state = 'waiting'",
+        (reason, session, done, upto),
     )
-    connection.execute(
-        "UPDATE sessions SET done_seq = head_seq, owner = NULL, fence = fence + 1, not_before = 0, behind = 0,"
-        " burst_until = 0, burst_ends = 0 WHERE id = ?",
-        (session,),
-    )
-    return ((key, running[0]) if running else None), waited + left_out, count + left_out
+    if ended is not None:
+        connection.execute(
+            "UPDATE turns SET state = 'stopped', ended_at = ?, reason = ? WHERE id = ?", (now, reason, ended)
+        )
+    if ended is not None or running is None:
+        connection.execute(
+            "UPDATE sessions SET done_seq = ?, owner = NULL, fence = fence + 1, not_before = 0, behind = 0,"
+            " burst_until = 0, burst_ends = 0 WHERE id = ?",
+            (head if before is None else upto, session),
+        )
+    return ((key, fence) if ended is not None else None), waited + left_out, count + left_out
 
 
 def pending_commands(connection: Connection) -> list[PendingCommand]:
@@ -243,7 +256,8 @@ def apply_command(
         done = replace(done, found=found is not None)
     if change.stop and done.found:
         # The stopped turn's own messages are told apart from those that only waited.
-        ended, waited, _ = stop_session(connection, session, key, now, "command")
+        # A message that came after the command was not meant by it.
+        ended, waited, _ = stop_session(connection, session, key, now, "command", before=event_id)
         done = replace(done, stopped=ended, set_aside=waited)
     if (change.new_conversation or change.resume) and done.found:
         _end_conversation(connection, conversation, now, "command")

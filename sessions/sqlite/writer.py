@@ -170,7 +170,9 @@ class Writer:
                 connection.execute("COMMIT")
         except sqlite3.Error as error:
             if connection.in_transaction:
-                connection.execute("ROLLBACK")
+                # When even this fails, the next group's BEGIN fails and tries again: the thread must live on.
+                with contextlib.suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
             failure = self._failure(error)
             for job in group:
                 job.error = job.error or failure

@@ -194,8 +194,8 @@ class StoreHistories(RuleBasedStateMachine):
         if outcome is not None and first is not LeaseLost:
             self.both(lambda world: world.store.settle([Settlement(first, outcome, "shown")]))
 
-    @rule(key=KEYS, change=st.sampled_from(["stop", "new", "then", "set"]), twice=st.booleans())
-    def command(self, key: str, change: str, twice: bool) -> None:
+    @rule(key=KEYS, change=st.sampled_from(["stop", "new", "then", "set"]), late=st.booleans())
+    def command(self, key: str, change: str, late: bool) -> None:
         effect = {
             "stop": SessionChange(stop=True),
             "new": SessionChange(stop=True, new_conversation=True),
@@ -205,6 +205,10 @@ class StoreHistories(RuleBasedStateMachine):
 
         async def call(world: World) -> Any:
             number = await world.command(key=key)
+            if late:
+                item = world.queued(key=key)
+                self.ours[item.event.message_id] = item.event
+                await world.store.append_events([item])
             done = [await world.store.apply_command(number, effect, lambda c: [draft(f"{c}")]) for _ in range(2)]
             assert done[1] is None
             return done[0]

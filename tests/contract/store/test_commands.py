@@ -83,6 +83,29 @@ async def test_stop_counts_messages_that_were_left_for_a_summary(world: World) -
     assert texts(await world.claim())[-1] == "next"
 
 
+async def test_a_message_that_came_after_the_command_is_not_set_aside(world: World) -> None:
+    await world.say("before")
+    turn = await world.claim()
+    await world.say("waits")
+    number = await world.command()
+    await world.say("instead")
+    changed = await world.store.apply_command(number, SessionChange(stop=True), lambda _: ())
+    assert changed == Changed(stopped=(KEY, turn.lease.fence), set_aside=1)
+    newer = await world.claim()
+    assert [event.text for event in newer.events] == ["instead"]
+    await world.answer(newer)
+    assert await world.state_counts() == {"set_aside": 2, "answered": 1, "handled": 1}
+
+
+async def test_a_turn_that_began_after_the_command_goes_on(world: World) -> None:
+    number = await world.command()
+    await world.say("newer")
+    turn = await world.claim()
+    changed = await world.store.apply_command(number, SessionChange(stop=True), lambda _: ())
+    assert changed == Changed()
+    assert not await world.answer(turn)
+
+
 async def test_new_begins_a_conversation_and_keeps_the_old_one_listed(world: World) -> None:
     await world.say("old")
     old = await world.claim()
