@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -17,6 +17,8 @@ CONNECT_SECONDS = 5.0
 MAX_FRAME = 8 << 20
 MAX_UNSENT = 100
 """Messages that wait while the gateway is away."""
+MAX_SHOWN = 1_000
+"""Replies that are remembered, so that none is shown twice."""
 
 Frame = dict[str, Any]
 
@@ -32,6 +34,7 @@ class ChatLink:
         self._site = site
         self._unsent: OrderedDict[str, str] = OrderedDict()
         self._socket: aiohttp.ClientWebSocketResponse | None = None
+        self._shown: deque[str] = deque(maxlen=MAX_SHOWN)
 
     @property
     def unconfirmed(self) -> int:
@@ -80,10 +83,19 @@ class ChatLink:
                 frame = message.json()
                 if frame.get("type") in ("accepted", "refused"):
                     self._unsent.pop(str(frame.get("id")), None)
+                if frame.get("type") == "reply" and self._is_repeat(str(frame.get("token", ""))):
+                    continue
                 yield frame
         finally:
             async with asyncio.timeout(1):
                 await socket.close()
+
+    def _is_repeat(self, token: str) -> bool:
+        """Tell whether a reply was shown before; the gateway may say it again when it is not sure that we got it."""
+        if token in self._shown:
+            return True
+        self._shown.append(token)
+        return False
 
     async def _put(self, frame: Frame) -> None:
         if self._socket is None or self._socket.closed:

@@ -15,7 +15,7 @@ from tidegate.adapters.base import Outbound
 from tidegate.adapters.terminal.adapter import ADDRESS, PERSON, TerminalHub
 from tidegate.clock import Clock
 from tidegate.config.load import Loaded
-from tidegate.errors import QueueFull, RoutingError, TidegateError
+from tidegate.errors import DeliveryUnavailable, QueueFull, RoutingError, TidegateError
 from tidegate.events import MessageEvent, Peer, PeerKind, Sender
 from tidegate.gateway.bus import EventBus, Gap
 from tidegate.gateway.control import Control, UnknownMethod
@@ -58,7 +58,7 @@ def local_app(gateway: LocalGateway) -> web.Application:
     async def chat(request: web.Request) -> web.WebSocketResponse:
         socket = web.WebSocketResponse(heartbeat=30, max_msg_size=MAX_MESSAGE)
         await socket.prepare(request)
-        await _Chat(gateway, socket).run()
+        await _Chat(gateway, socket, request.transport).run()
         return socket
 
     app.router.add_post("/rpc/{method}", rpc)
@@ -88,11 +88,15 @@ class _Chat:
     frames keep their order, so a state tells about every frame before it.
     """
 
-    def __init__(self, gateway: LocalGateway, socket: web.WebSocketResponse) -> None:
+    def __init__(
+        self, gateway: LocalGateway, socket: web.WebSocketResponse, transport: asyncio.Transport | None
+    ) -> None:
         self._gateway = gateway
         self._socket = socket
+        self._transport = transport
         self._session = ""
         self._frames: asyncio.Queue[dict[str, Any]] = asyncio.Queue(MAX_OUTGOING)
+        self._too_slow = asyncio.Event()
 
     async def run(self) -> None:
         """Serve the client until it goes."""
@@ -104,6 +108,7 @@ class _Chat:
                 helpers = [
                     group.create_task(self._write(), name="terminal.write"),
                     group.create_task(self._watch(), name="terminal.watch"),
+                    group.create_task(self._cut_off(), name="terminal.cut_off"),
                 ]
                 try:
                     await self._read()
@@ -141,6 +146,13 @@ class _Chat:
         while True:
             await self._socket.send_json(await self._frames.get())
 
+    async def _cut_off(self) -> None:
+        """End the connection of a client that does not read; it may come back and goes on then."""
+        await self._too_slow.wait()
+        # A closing handshake would wait for the very client that does not read.
+        if self._transport is not None:
+            self._transport.abort()
+
     async def _watch(self) -> None:
         async for fact in self._gateway.bus.subscribe():
             if isinstance(fact, Gap):
@@ -151,11 +163,17 @@ class _Chat:
     def _show(self, part: Outbound) -> None:
         body = part.text.body if part.text is not None else ""
         file = {"file": str(part.file), "file_name": part.file_name} if part.file is not None else {}
-        self._put({"type": "reply", "token": part.token, "text": body, **file})
+        if not self._put({"type": "reply", "token": part.token, "text": body, **file}):
+            raise DeliveryUnavailable("the attached terminal does not keep up")
 
-    def _put(self, frame: dict[str, Any]) -> None:
+    def _put(self, frame: dict[str, Any]) -> bool:
+        """Queue a frame; False when a client is so slow that it is cut off. Facts give way before that."""
+        if frame["type"] == "fact" and self._frames.qsize() >= MAX_OUTGOING // 2:
+            return False
         try:
             self._frames.put_nowait(frame)
         except asyncio.QueueFull:
             log.warning("terminal.too_slow")
-            self._frames = asyncio.Queue(MAX_OUTGOING)
+            self._too_slow.set()
+            return False
+        return True

@@ -1,0 +1,135 @@
+"""The local door over a real Unix socket, with a client that can be as slow as it likes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from cli.driver import short_state_dir
+from tidegate.adapters.base import Outbound, TextPart
+from tidegate.adapters.terminal.adapter import ADDRESS, TerminalHub
+from tidegate.clock import SystemClock
+from tidegate.config.load import Loaded, load_config
+from tidegate.errors import DeliveryUnavailable
+from tidegate.faults import Faults
+from tidegate.gateway.bus import EventBus, Fact
+from tidegate.gateway.connections import Connections
+from tidegate.gateway.control import Control
+from tidegate.gateway.http.local import MAX_OUTGOING, local_app
+from tidegate.gateway.http.server import serve_unix
+from tidegate.gateway.people import People
+from tidegate.gateway.rendering import Renderers
+from tidegate.sessions.sqlite.store import SqliteStore
+from tidegate.sessions.wakeups import DeafWakeups
+
+
+class Door:
+    """Just what the local door needs of a gateway, with a real store."""
+
+    def __init__(self, store: SqliteStore, loaded: Loaded) -> None:
+        self.clock, self.hub, self.bus, self.loaded = SystemClock(), TerminalHub(), EventBus(), loaded
+        self.control = Control(store, self.clock, DeafWakeups(), People(store), Connections(), Renderers())
+
+
+@contextlib.asynccontextmanager
+async def opened(folder: Path) -> AsyncIterator[tuple[Door, aiohttp.ClientSession]]:
+    store = SqliteStore(folder / "tidegate.db", SystemClock(), Faults())
+    await store.open()
+    door = Door(store, load_config(folder / "absent.json", environ={"HOME": str(folder)}, state_dir=folder))
+    try:
+        async with serve_unix(local_app(door), folder / "gateway.sock"):
+            connector = aiohttp.UnixConnector(path=str(folder / "gateway.sock"))
+            async with aiohttp.ClientSession(connector=connector) as http:
+                yield door, http
+    finally:
+        await store.close()
+
+
+def part(token: str, text: str) -> Outbound:
+    return Outbound(ADDRESS, token, TextPart(text, text))
+
+
+def run(scenario: object) -> None:
+    with short_state_dir() as folder:
+        asyncio.run(asyncio.wait_for(scenario(folder), 20))  # type: ignore[operator]
+
+
+def test_a_client_is_told_which_session_it_speaks_into():
+    async def scenario(folder: Path) -> None:
+        async with opened(folder) as (_, http), http.ws_connect("http://x/chat") as socket:
+            assert (await socket.receive_json())["session"] == "agent:main:main"
+
+    run(scenario)
+
+
+def test_a_state_comes_after_every_reply_before_it():
+    async def scenario(folder: Path) -> None:
+        async with opened(folder) as (door, http), http.ws_connect("http://x/chat") as socket:
+            await socket.receive_json()
+            for number in range(20):
+                door.hub.show(part(str(number), "text"))
+            await socket.send_json({"ask": "state"})
+            kinds = [(await socket.receive_json())["type"] for _ in range(21)]
+            assert kinds == ["reply"] * 20 + ["state"]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("sent", ["[]", "{}", "no json", "7", '{"id": 1}'])
+def test_nonsense_is_answered_and_the_line_stays_open(sent: str):
+    async def scenario(folder: Path) -> None:
+        async with opened(folder) as (_, http), http.ws_connect("http://x/chat") as socket:
+            await socket.receive_json()
+            await socket.send_str(sent)
+            assert (await socket.receive_json())["type"] == "error"
+            await socket.send_json({"ask": "state"})
+            assert (await socket.receive_json()) == {"type": "state", "busy": False}
+
+    run(scenario)
+
+
+def test_facts_give_way_to_replies_when_a_client_is_slow():
+    async def scenario(folder: Path) -> None:
+        async with opened(folder) as (door, http), http.ws_connect("http://x/chat") as socket:
+            await socket.receive_json()
+            for _ in range(3 * MAX_OUTGOING):
+                door.bus.publish(Fact("run.text", "agent:main:main", {"text": "word"}))
+            door.hub.show(part("1", "the answer"))
+            while (frame := await socket.receive_json())["type"] != "reply":
+                assert frame["type"] == "fact"
+            assert frame["text"] == "the answer"
+
+    run(scenario)
+
+
+def test_a_reply_that_a_client_cannot_take_goes_back_to_the_outbox_and_the_client_is_cut_off():
+    async def scenario(folder: Path) -> None:
+        async with opened(folder) as (door, http), http.ws_connect("http://x/chat", max_msg_size=0) as socket:
+            await socket.receive_json()
+            for number in range(MAX_OUTGOING):
+                door.hub.show(part(str(number), "x" * 1000))
+            with pytest.raises(DeliveryUnavailable):
+                door.hub.show(part("one too many", "text"))
+            received = [message.json() async for message in socket if message.type is aiohttp.WSMsgType.TEXT]
+            assert "one too many" not in [frame["token"] for frame in received]
+
+    run(scenario)
+
+
+def test_unknown_methods_and_wrong_arguments_are_refused_in_words():
+    async def scenario(folder: Path) -> None:
+        async with opened(folder) as (_, http):
+            async with http.post("http://x/rpc/nothing") as answer:
+                assert (answer.status, await answer.json()) == (404, {"ok": False, "error": "no method nothing"})
+            async with http.post("http://x/rpc/sessions.show", json={"wrong": 1}) as answer:
+                assert answer.status == 400
+                assert "sessions.show" in (await answer.json())["error"]
+            async with http.post("http://x/rpc/status", data=b"[]") as answer:
+                assert (await answer.json())["error"] == "arguments are a JSON object"
+
+    run(scenario)
