@@ -91,7 +91,7 @@ class Reader:
             peer=place.peer,
             sender=sender,
             message_id=str(int(message["message_id"])),
-            text=clean_text(with_links(text, entities)),
+            text=clean_text(_forwarded(message) + with_links(text, entities)),
             event_id=event_id,
             kind=kind,
             revision=str(message.get("edit_date", "")) if kind is EventKind.EDIT else "",
@@ -183,6 +183,20 @@ def _sender(message: Json) -> Sender:
     if message.get("from"):
         return _person(message["from"])
     return _chat_as_sender(message["chat"])
+
+
+def _forwarded(message: Json) -> str:
+    """Return a line that says whose words a forwarded message holds; they are not the sender's own."""
+    origin = message.get("forward_origin")
+    if not origin:
+        return ""
+    if origin.get("sender_user"):
+        name = _person(origin["sender_user"]).name
+    elif origin.get("sender_chat") or origin.get("chat"):
+        name = _chat_as_sender(origin.get("sender_chat") or origin["chat"]).name
+    else:
+        name = str(origin.get("sender_user_name") or "")
+    return f"[forwarded from {name or 'somebody'}]\n"
 
 
 def _person(user: Json) -> Sender:

@@ -108,6 +108,21 @@ def test_our_name_in_plain_words_is_no_mention() -> None:
     assert message(-100, "tide_bot is nice").mentions == MentionFacts()
 
 
+@pytest.mark.parametrize(
+    ("origin", "name"),
+    [
+        ({"type": "user", "sender_user": person(9)}, "Ann"),
+        ({"type": "hidden_user", "sender_user_name": "Bob"}, "Bob"),
+        ({"type": "channel", "chat": {"id": -5, "title": "News"}, "message_id": 1}, "News"),
+        ({"type": "new_type"}, "somebody"),
+    ],
+)
+def test_forwarded_words_are_not_the_senders_own(origin: dict[str, Any], name: str) -> None:
+    event = message(7, "/stop", forward_origin=origin)
+    assert event.text == f"[forwarded from {name}]\n/stop"
+    assert event.sender.id == "7"
+
+
 def test_links_that_hide_behind_words_are_shown() -> None:
     entities = [
         {"type": "text_link", "offset": 2, "length": 4, "url": "https://x.y"},
