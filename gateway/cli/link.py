@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator
 from typing import Any
@@ -14,6 +15,7 @@ from tidegate.ids import new_id
 
 RETRY_SECONDS = 0.25
 CONNECT_SECONDS = 5.0
+CLOSE_SECONDS = 1.0
 MAX_FRAME = 8 << 20
 MAX_UNSENT = 100
 """Messages that wait while the gateway is away."""
@@ -87,8 +89,10 @@ class ChatLink:
                     continue
                 yield frame
         finally:
-            async with asyncio.timeout(1):
-                await socket.close()
+            # A failure to close must not take the place of a cancellation that is under way.
+            with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError):
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await socket.close()
 
     def _is_repeat(self, token: str) -> bool:
         """Tell whether a reply was shown before; the gateway may say it again when it is not sure that we got it."""

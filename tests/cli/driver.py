@@ -92,6 +92,8 @@ class Terminal:
             stdout=slave,
             stderr=slave,
             start_new_session=True,
+            # Ctrl-C reaches a process only through its controlling terminal.
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
             env=clean_environment(HOME=str(state), **(env or {})),
         )
         os.close(slave)

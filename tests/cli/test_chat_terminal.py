@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
+import socket
 from pathlib import Path
 
 from cli.driver import Terminal, running_gateway, tidegate
@@ -120,3 +122,51 @@ def test_an_answer_is_on_the_screen_once_after_it_was_streamed(state: Path):
     screen.write(terminal.output.replace("\r\n", "\n"))
     assert screen.text.count("I am Tidegate's offline demo model") == 1
     assert screen.text.count("› good morning") == 1
+
+
+@contextlib.contextmanager
+def model_that_never_answers(state: Path):
+    """Configure a model whose server takes the request and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        provider = {
+            "baseUrl": f"http://127.0.0.1:{server.getsockname()[1]}/v1",
+            "api": "openai-completions",
+            "apiKey": "unused-key",
+            "models": [{"id": "m", "name": "m"}],
+        }
+        config = {"agents": {"defaults": {"model": "home/m"}}, "models": {"providers": {"home": provider}}}
+        (state / "tidegate.json").write_text(json.dumps(config))
+        yield
+
+
+def test_a_running_answer_can_be_stopped_by_typing(state: Path):
+    with model_that_never_answers(state), Terminal("up", "--port", "0", state=state) as terminal:
+        terminal.wait_for("Tidegate is up")
+        terminal.type("think for ever\r")
+        terminal.wait_for("…")
+        terminal.type("/stop\r")
+        terminal.wait_for("Stopped.")
+        terminal.type("\x03")
+        assert terminal.wait_for_end() == 0
+
+
+def test_a_second_ctrl_c_does_not_wait_for_a_running_answer(state: Path):
+    with model_that_never_answers(state), Terminal("up", "--port", "0", state=state) as terminal:
+        terminal.wait_for("Tidegate is up")
+        terminal.type("think for ever\r")
+        terminal.wait_for("…")
+        terminal.type("\x03")
+        terminal.wait_for("stopping the gateway")
+        terminal.type("\x03")
+        assert terminal.wait_for_end(timeout=10) == 130
+
+
+def test_a_chat_with_a_gateway_that_hangs_can_be_left(state: Path):
+    with running_gateway(state) as gateway, Terminal("chat", state=state) as terminal:
+        terminal.wait_for("talking to your agent")
+        gateway.send_signal(signal.SIGSTOP)
+        try:
+            terminal.type("anybody there?\r\x03")
+            assert terminal.wait_for_end(timeout=10) == 0
+        finally:
+            gateway.send_signal(signal.SIGCONT)
