@@ -7,7 +7,7 @@ in `tests/conformance_suite/` is the definition of this protocol.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -147,7 +147,7 @@ class Adapter(Protocol):
         """Disconnect. Never raises for a connection that is already gone."""
         ...
 
-    def events(self, cursor: str | None) -> AsyncIterator[EventBatch]:
+    def events(self, cursor: str | None) -> AsyncGenerator[EventBatch, None]:
         """Yield what happens after `cursor`, until disconnected.
 
         The caller stores each batch before it asks for the next one; only then may the adapter confirm it to

@@ -55,6 +55,8 @@ from tidegate.sessions.worker import SessionWorkers
 
 DRAIN_TURNS_SECONDS = 30.0
 DRAIN_OUTBOX_SECONDS = 5.0
+KEEPALIVE_SECONDS = 60.0
+"""How long an unused connection to a platform or model stays open: a new one costs a TLS handshake."""
 SWITCH_INTERVAL = 0.0005
 """Seconds after which a busy thread gives up the interpreter: the store's writer must not wait long for it."""
 
@@ -338,7 +340,7 @@ async def open_gateway(
     store = SqliteStore(site.database, clock, faults)
     await store.open()
     try:
-        connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300)
+        connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300, keepalive_timeout=KEEPALIVE_SECONDS)
         async with aiohttp.ClientSession(connector=connector) as http:
             yield Gateway(
                 site,

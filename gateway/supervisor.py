@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, aclosing
 
 import structlog
 
@@ -155,11 +155,13 @@ class Supervisor:
     async def _read(self, adapter: Adapter) -> None:
         row = self._row
         cursor = await self._store.load_cursor(row.channel, row.account)
-        async for batch in adapter.events(cursor):
-            update = CursorUpdate(row.channel, row.account, batch.cursor) if batch.cursor else None
-            await self._receive(batch.events, update)
-            row.received += len(batch.events)
-            self._alive()
+        # Closed at once when reading ends, not whenever the generator is collected.
+        async with aclosing(adapter.events(cursor)) as batches:
+            async for batch in batches:
+                update = CursorUpdate(row.channel, row.account, batch.cursor) if batch.cursor else None
+                await self._receive(batch.events, update)
+                row.received += len(batch.events)
+                self._alive()
 
     def stop_reading(self) -> None:
         """Take no more events; what is connected stays connected for sending until the task is cancelled."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Self
 
 from tidegate.adapters.base import AdapterHooks, Capabilities, EventBatch, Outbound, TextPart
@@ -117,7 +117,7 @@ class TerminalAdapter:
     async def __aexit__(self, *exc: object) -> None:
         """Nothing to disconnect."""
 
-    async def events(self, cursor: str | None) -> AsyncIterator[EventBatch]:
+    async def events(self, cursor: str | None) -> AsyncGenerator[EventBatch, None]:
         """Yield what people type."""
         del cursor
         while True:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -158,7 +158,7 @@ class PlatformAdapter:
     async def __aexit__(self, *exc: object) -> None:
         pass
 
-    async def events(self, cursor: str | None) -> AsyncIterator[EventBatch]:
+    async def events(self, cursor: str | None) -> AsyncGenerator[EventBatch, None]:
         platform = self._platform
         at = 0 if platform.redelivers else int(cursor or 0)
         while True:
