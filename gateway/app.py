@@ -21,6 +21,7 @@ from tidegate.adapters.terminal.adapter import render as render_terminal
 from tidegate.agent_runtime.models.demo import DEMO_MODEL
 from tidegate.clock import Clock, SystemClock
 from tidegate.config.load import Loaded
+from tidegate.config.sections.gateway import GatewaySection
 from tidegate.events import Address, MessageEvent
 from tidegate.faults import Faults
 from tidegate.gateway.admission import Judge
@@ -208,7 +209,7 @@ class Gateway:
         port = self.site.port if self.site.port is not None else config.port
         app = web.Application()
         add_health_routes(app, self._readiness)
-        return serve(app, "127.0.0.1", port)
+        return serve(app, _bind_host(config), port)
 
     async def _drain(self) -> None:
         """Stop taking messages, let running turns and outgoing parts end, each within its time."""
@@ -316,6 +317,13 @@ class Gateway:
             "notes": list(self.notes),
             "workers": {"active": stats.active, "running": stats.running, "backlog": stats.backlog},
         }
+
+
+def _bind_host(config: GatewaySection) -> str:
+    """Return the address to listen on. Only health is served here, and the config refuses a wide bind without auth."""
+    if config.bind == "custom" and config.custom_bind_host:
+        return config.custom_bind_host
+    return "0.0.0.0" if config.bind in ("lan", "auto") else "127.0.0.1"
 
 
 def _local_zone() -> str:
