@@ -21,6 +21,7 @@ FRAME_SECONDS = 0.03
 MAX_PREVIEW = 20_000
 """Characters of a preview that are kept; the reply itself is never cut."""
 READ_BYTES = 65_536
+MAX_TOOL_LINE = 110
 
 GREETING = "You are talking to your agent. /quit leaves, /help lists commands, /stop ends a running answer."
 
@@ -177,7 +178,8 @@ class Conversation:
 def tool_line(data: dict[str, Any]) -> str:
     """Return the one line that says which tool runs."""
     name, summary = printable(str(data.get("tool", ""))), " ".join(printable(str(data.get("summary", ""))).split())
-    return f"  ⚙ {name} {summary[:100]}".rstrip()
+    told = summary if summary.split(" ", 1)[0] == name else f"{name} {summary}".rstrip()
+    return f"  ⚙ {told[:MAX_TOOL_LINE]}"
 
 
 def file_line(frame: dict[str, Any], style: Style) -> str:
