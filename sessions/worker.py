@@ -209,7 +209,10 @@ class SessionWorkers:
                     self._again.add(key)
                     return
         except asyncio.CancelledError:
-            if self._group is None or key not in self._stopped:
+            if key not in self._stopped:
+                # The group ends; nothing may be started in it any more.
+                self._group = None
+            if self._group is None:
                 raise
             # Only this run was stopped, not the process: the worker ends here and is started anew below.
         finally:

@@ -90,12 +90,19 @@ async def test_the_first_outcome_stays(world: World) -> None:
     [number] = await world.store.add_deliveries([draft("a")])
     await begin(world)
     await world.store.settle([sent(number, "p1")])
-    await world.store.settle(
-        [Settlement(number, DeliveryState.UNKNOWN), Settlement(number, DeliveryState.DUE), sent(number, "p2")]
-    )
-    assert await begin(world) is None
-    assert await world.store.troubled(10) == []
-    assert (await world.store.totals()).deliveries == {"sent": 1}
+    for later in (DeliveryState.UNKNOWN, DeliveryState.DEAD, DeliveryState.EXPIRED, DeliveryState.DUE):
+        await world.store.settle([Settlement(number, later)])
+        assert await begin(world) is None
+        assert await world.store.troubled(10) == []
+        assert (await world.store.totals()).deliveries == {"sent": 1}
+
+
+async def test_trouble_that_is_settled_stays_trouble(world: World) -> None:
+    [number] = await world.store.add_deliveries([draft("a")])
+    await begin(world)
+    await world.store.settle([Settlement(number, DeliveryState.UNKNOWN)])
+    await world.store.settle([sent(number)])
+    assert [(row.id, row.state) for row in await world.store.troubled(10)] == [(number, DeliveryState.UNKNOWN)]
 
 
 async def test_settling_something_unknown_is_no_error(world: World) -> None:

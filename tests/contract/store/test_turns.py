@@ -120,6 +120,13 @@ async def test_a_plan_that_fails_claims_nothing(world: World) -> None:
     assert (await world.claim()).attempt == 1
 
 
+async def test_a_long_session_leaves_nothing_waiting(world: World) -> None:
+    for _ in range(12):
+        await world.say()
+        await world.answer(await world.claim())
+    assert await world.state_counts() == {"answered": 12}
+
+
 async def test_history_is_limited_to_the_newest(world: World) -> None:
     for number in range(5):
         await world.say(f"m{number}")
@@ -339,6 +346,10 @@ async def _taken_over(world: World, _turn: ClaimedTurn) -> None:
     await world.claim()
 
 
+async def _claimed_again(world: World, _turn: ClaimedTurn) -> None:
+    await world.claim()
+
+
 async def _finished(world: World, turn: ClaimedTurn) -> None:
     await world.answer(turn, "first")
 
@@ -353,7 +364,15 @@ async def _stopped_and_claimed_anew(world: World, turn: ClaimedTurn) -> None:
     await world.claim()
 
 
-LOSSES: list[Lose] = [_interrupted, _stopped, _taken_over, _finished, _released, _stopped_and_claimed_anew]
+LOSSES: list[Lose] = [
+    _interrupted,
+    _stopped,
+    _taken_over,
+    _claimed_again,
+    _finished,
+    _released,
+    _stopped_and_claimed_anew,
+]
 
 
 @pytest.mark.parametrize("lose", LOSSES)
