@@ -11,7 +11,14 @@ import structlog
 
 from tidegate.adapters.base import Adapter, AdapterHooks, Menus
 from tidegate.clock import Clock
-from tidegate.errors import AdapterConfigError, AdapterConflict, AdapterError, AdapterUnavailable, DeliveryError
+from tidegate.errors import (
+    AdapterConfigError,
+    AdapterConflict,
+    AdapterError,
+    AdapterUnavailable,
+    DeliveryError,
+    StoreError,
+)
 from tidegate.events import MessageEvent
 from tidegate.faults import CrashPoint, Faults
 from tidegate.gateway.bus import EventBus, Fact
@@ -26,6 +33,8 @@ CONFLICT_DELAY = 30.0
 """Seconds between attempts while somebody else holds the connection: longer than a long poll lasts."""
 SILENCE_LIMIT = 120.0
 """Seconds without a completed poll or event after which the connection counts as dead and is made anew."""
+STABLE_SECONDS = 20.0
+"""How long a connection must have stood for the delays to begin anew."""
 CONNECT_LIMIT = 45.0
 
 log = structlog.get_logger("supervisor")
@@ -83,6 +92,7 @@ class Supervisor:
         self._commands = commands
         self._reading: asyncio.Timeout | None = None
         self._is_draining = False
+        self._connected_at = 0.0
 
     async def run(self) -> None:
         """Stay connected until cancelled, or until only a person can help. Never raises for the platform's sake."""
@@ -128,6 +138,10 @@ class Supervisor:
         except AdapterError as error:
             self._tell(ConnectionState.RETRYING, str(error))
             return self._backoff.next()
+        except StoreError as error:
+            # What cannot be stored is not acknowledged; the platform hands it over again.
+            self._tell(ConnectionState.RETRYING, f"messages cannot be stored: {error}")
+            return self._backoff.next()
         except Exception as error:
             log.exception("adapter.crashed", channel=self._row.channel, account=self._row.account)
             self._tell(ConnectionState.RETRYING, f"unexpected {type(error).__name__}")
@@ -142,6 +156,7 @@ class Supervisor:
             async with asyncio.timeout(CONNECT_LIMIT):
                 await stack.enter_async_context(adapter)
             row.adapter = adapter
+            self._connected_at = self._clock.monotonic()
             self._connections.changed()
             try:
                 async with asyncio.timeout(self._silence_limit) as self._reading:
@@ -185,7 +200,9 @@ class Supervisor:
         row = self._row
         row.alive_at = self._clock.now()
         row.failures = 0
-        self._backoff.reset()
+        # A connection that comes up and breaks at once must not be tried at the shortest delay for ever.
+        if self._clock.monotonic() - self._connected_at >= STABLE_SECONDS:
+            self._backoff.reset()
         if self._reading is not None and not self._reading.expired() and not self._is_draining:
             self._reading.reschedule(asyncio.get_running_loop().time() + self._silence_limit)
         if row.state is not ConnectionState.UP:

@@ -11,8 +11,8 @@ import random
 from pathlib import Path
 
 import pytest
-from crash.world import KILLED, OWNER, World
 
+from crash.world import KILLED, OWNER, World
 from tidegate.faults import CrashPoint
 
 CHATS = range(1, 21)

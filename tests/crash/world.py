@@ -72,7 +72,7 @@ class World:
         self._runner = web.AppRunner(app, shutdown_timeout=0.2)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = "http://127.0.0.1:%d" % self._runner.addresses[0][1]
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
         values = {"model": self.url, "telegram": self.url, "token": TOKEN, "owner": OWNER}
         self.config = self.state_dir / "tidegate.json"
         self.config.write_text(CONFIG % values)

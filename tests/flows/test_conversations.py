@@ -7,10 +7,10 @@ import json
 from pathlib import Path
 
 import pytest
+
 from harness.brain import Answer, Ask, Error, Tools
 from harness.platform import Platform
 from harness.stage import OWNER, stage
-
 from tidegate.errors import DeliveryDeferred, DeliveryUnavailable
 from tidegate.events import PeerKind
 
@@ -219,7 +219,7 @@ def test_commands_are_answered_and_known_foreign_ones_are_declined(tmp_path: Pat
 def test_group_talk_is_kept_as_context_for_the_next_mention(tmp_path: Path) -> None:
     async def run() -> None:
         platform = Platform()
-        more = 'messages: { groupChat: { historyLimit: 2 } },'
+        more = "messages: { groupChat: { historyLimit: 2 } },"
         async with stage(tmp_path, platform, more=more) as play, play.gateway():
             for number, sender in enumerate(("61", "62", "63")):
                 platform.say("-5", f"talk {number}", sender=sender, kind=PeerKind.GROUP)

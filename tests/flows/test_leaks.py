@@ -8,11 +8,11 @@ import re
 import tempfile
 from pathlib import Path
 
-from harness.platform import Platform
-from harness.stage import stage
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from harness.platform import Platform
+from harness.stage import stage
 from tidegate.errors import DeliveryDeferred, DeliveryUnavailable, DeliveryUnknown
 from tidegate.events import PeerKind
 from tidegate.sessions.wakeups import DeafWakeups, LocalWakeups
@@ -27,7 +27,8 @@ def test_what_is_said_in_one_chat_never_appears_in_another(seed: int, mode: str,
     async def run(state_dir: Path) -> None:
         chance = random.Random(seed)
         platform, second = Platform(), Platform(account="second")
-        more = f'messages: {{ queue: {{ mode: "{mode}", debounceMs: 10, cap: 4 }} }}, session: {{ reset: {{ mode: "none" }} }}'
+        more = f'messages: {{ queue: {{ mode: "{mode}", debounceMs: 10, cap: 4 }} }},'
+        more += 'session: { reset: { mode: "none" } }'
         async with stage(state_dir, platform, second, more=more) as play:
             for _ in range(chance.randint(1, 3)):
                 wakeups = DeafWakeups() if deaf else LocalWakeups()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from aiohttp import web
+
 from fakes.fake_model import check_openai
 
 
@@ -77,7 +78,7 @@ class Brain:
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = "http://127.0.0.1:%d/v1" % self._runner.addresses[0][1]
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/v1"
         return self
 
     async def __aexit__(self, *exc: object) -> None:

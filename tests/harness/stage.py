@@ -11,7 +11,6 @@ from typing import Any
 
 from harness.brain import Brain
 from harness.platform import Platform
-
 from tidegate.config.load import load_config
 from tidegate.faults import Faults
 from tidegate.gateway.app import Gateway, Site, open_gateway
@@ -52,7 +51,7 @@ class Stage:
 
     @asynccontextmanager
     async def gateway(self, *, wakeups: Wakeups | None = None, drain: bool = True) -> AsyncIterator[Gateway]:
-        """Run a gateway for the length of the block. Without `drain` it is cut off, as close to a crash as a task gets."""
+        """Run a gateway for the length of the block. Without `drain` it is cut off, as in a crash."""
         loaded = load_config(self.config_path, environ={"HOME": str(self.state_dir)}, state_dir=self.state_dir)
         site = Site(self.state_dir, self.config_path, port=0)
         specs = [platform.spec() for platform in self.platforms]

@@ -90,13 +90,19 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def test_the_wheel_built_from_the_source_distribution_holds_every_file(built: tuple[Path, Path]) -> None:
     source, wheel = built
     clone = subprocess.run(
-        ["git", "ls-tree", "-r", "--name-only", "HEAD"], capture_output=True, text=True, cwd=ROOT, check=True, timeout=60
+        ["git", "ls-tree", "-r", "--name-only", "HEAD"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=True,
+        timeout=60,
     ).stdout.splitlines()
     wanted = {name for name in tracked() if name.removeprefix("tidegate/") in clone or f"src/{name}" in clone}
     inside = {name for name in zipfile.ZipFile(wheel).namelist() if not name.split("/")[0].endswith(".dist-info")}
     assert wanted - inside == set()
     assert {name.split("/")[0] for name in inside} == {"tidegate"}
-    assert any(member.endswith("tidegate/gateway/app.py") for member in tarfile.open(source).getnames())
+    with tarfile.open(source) as archive:
+        assert any(member.endswith("tidegate/gateway/app.py") for member in archive.getnames())
 
 
 def test_the_version_is_stated_once() -> None:

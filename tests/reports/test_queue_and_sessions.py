@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from pathlib import Path
 
 from harness.brain import Answer, Ask, Error, Tools
 from harness.platform import Platform
 from harness.stage import OWNER, stage
-
 from tidegate.errors import DeliveryUnknown
 from tidegate.events import PeerKind
 
@@ -103,9 +103,7 @@ def test_R023_messages_in_other_topics_are_answered_while_one_is_busy(tmp_path: 
             async with play.gateway():
                 platform.say("-5", "long chain", sender="7", kind=PeerKind.GROUP, thread="1", mention=True)
                 for number in (8, 9, 10):
-                    platform.say(
-                        "-5", f"hi{number}", sender="7", kind=PeerKind.GROUP, thread=str(number), mention=True
-                    )
+                    platform.say("-5", f"hi{number}", sender="7", kind=PeerKind.GROUP, thread=str(number), mention=True)
                 for number in (8, 9, 10):
                     await platform.until(lambda n=number: len(platform.texts("-5", str(n))) == 1)
                 gate.set()
@@ -138,8 +136,6 @@ def test_R025_the_message_that_triggers_a_reset_is_answered_and_the_reset_is_tol
 
 def age_sessions(state_dir: Path, minutes: int) -> None:
     """Let time pass for everything that is stored."""
-    import sqlite3
-
     connection = sqlite3.connect(state_dir / "tidegate.db")
     with connection:
         connection.execute("UPDATE sessions SET touched_at = touched_at - ?", (minutes * 60_000_000,))

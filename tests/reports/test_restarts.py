@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from pathlib import Path
 
 from harness.brain import Answer, Ask, Tools
 from harness.platform import Platform
 from harness.stage import OWNER, stage
-
 from tidegate.errors import AdapterUnavailable, DeliveryRefused
 from tidegate.events import Attachment, MediaKind, PeerKind
 
@@ -160,8 +160,6 @@ def test_R094_a_tool_cut_by_a_crash_is_reported_to_the_model_and_not_run_again(t
 
 def rewind_to_started_tool(state_dir: Path) -> None:
     """Put the store into the state it had after the tool's start was stored and before its end was."""
-    import sqlite3
-
     connection = sqlite3.connect(state_dir / "tidegate.db")
     with connection:
         connection.execute("DELETE FROM messages WHERE seq > 2")
