@@ -66,12 +66,12 @@ class Office:
 
     async def quiet(self) -> None:
         """Wait until nothing waits and no worker is active."""
-        while await self.store.waiting_sessions() or self.workers.stats().active:  # noqa: ASYNC110
+        while await self.store.waiting_sessions() or self.workers.stats().active:
             await asyncio.sleep(0)
 
     async def until_answered(self) -> None:
         """Wait until a message was answered."""
-        while not (await self.world.state_counts()).get("answered"):  # noqa: ASYNC110
+        while not (await self.world.state_counts()).get("answered"):
             await asyncio.sleep(0)
 
     def assert_nothing_left(self) -> None:
@@ -138,7 +138,7 @@ def during(test: Coroutine[Any, Any, None]) -> None:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Let the other tasks go on until something holds."""
-    while not condition():  # noqa: ASYNC110 - the condition is the workers' own state
+    while not condition():
         await asyncio.sleep(0)
 
 

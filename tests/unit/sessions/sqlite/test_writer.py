@@ -247,7 +247,7 @@ def test_too_many_waiting_jobs_are_refused(monkeypatch: pytest.MonkeyPatch) -> N
         held = Held()
         async with asyncio.TaskGroup() as group:
             group.create_task(writer.run(held))
-            while writer._jobs.qsize():  # noqa: ASYNC110 - until the thread took the first one
+            while writer._jobs.qsize():
                 await asyncio.sleep(0)
             # One job is being run, two may wait.
             await asyncio.sleep(0.01)
