@@ -56,9 +56,15 @@ class Reader:
             if self._closed:
                 raise StoreUnavailable("the store is closed")
             if self._connection is None:
+                if not self._is_there():
+                    raise StoreUnavailable(f"{self._path}: no such file")
                 uri = f"file:{quote(str(self._path))}?mode=ro"
                 self._connection = await aiosqlite.connect(uri, uri=True)
             return self._connection
+
+    def _is_there(self) -> bool:
+        # Asked first: a connection that fails to open leaves its thread to end some time later.
+        return self._path.exists()
 
     async def waiting_sessions(self) -> list[str]:
         """Return keys of sessions in which something waits or runs."""
