@@ -86,10 +86,27 @@ class PromptFiles:
         self._root = Path(os.path.realpath(root))
         self._limits = limits or PromptLimits()
         self._cache: dict[str, tuple[tuple[int, ...], str]] = {}
+        self._joined: dict[bool, tuple[tuple[object, ...], str]] = {}
 
     async def load(self, *, private: bool) -> str:
-        """Return the files, each under its name. Reads in a thread."""
-        return await asyncio.to_thread(self._load, ALWAYS + PRIVATE if private else ALWAYS)
+        """Return the files, each under its name. Reads in a thread when one of them changed."""
+        names = ALWAYS + PRIVATE if private else ALWAYS
+        # Some stat calls cost less than a hop to a thread; this runs in every turn.
+        prints = tuple(self._print(name) for name in names)
+        known = self._joined.get(private)
+        if known is not None and known[0] == prints:
+            return known[1]
+        text = await asyncio.to_thread(self._load, names)
+        self._joined[private] = (prints, text)
+        return text
+
+    def _print(self, name: str) -> tuple[int, ...] | None:
+        """Return what tells whether a file, or what a link of its name leads to, is another than before."""
+        try:
+            facts = os.stat(self._root / name)
+        except OSError:
+            return None
+        return facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
 
     def _load(self, names: Sequence[str]) -> str:
         sections: list[str] = []
