@@ -97,7 +97,7 @@ class Control:
                 for row in self._connections.all()
             ],
             "sessions": {"total": totals.sessions, "running": totals.running, "waiting": totals.waiting},
-            "events": dict(totals.events),
+            "events": {"stored": totals.stored, **totals.events},
             "deliveries": dict(totals.deliveries),
             "troubled": [
                 {

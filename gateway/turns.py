@@ -29,10 +29,13 @@ from tidegate.gateway.presence import Presence
 from tidegate.gateway.preview import Preview
 from tidegate.gateway.reply import ReplyMaker
 from tidegate.gateway.ruleset import TERMINAL, Ruleset
-from tidegate.sessions.model import ClaimedTurn, Finish, JournalEntry
+from tidegate.sessions.model import ClaimedTurn, Finish, HistoryRow, JournalEntry
 from tidegate.sessions.store import DeliveryStore, TurnStore
 
 Render = Callable[[Address, str], tuple[TextPart, ...]]
+
+UNANSWERED = "(I gave no answer to this: it was stopped, or something failed.)"
+"""What the agent finds in its transcript in place of an answer that was never given."""
 
 log = structlog.get_logger("turns")
 
@@ -80,6 +83,27 @@ class TurnJournal:
             and not event.attachments
         )
         return event.text if fits else None
+
+
+def _history(rows: Sequence[HistoryRow]) -> list[Message]:
+    """Return a transcript in which a turn that was stopped or failed is marked as such.
+
+    Otherwise the agent would take up the stopped request together with the next message. The mark follows from
+    what is stored, so a transcript reads the same in every turn.
+    """
+    history: list[Message] = []
+    turn = 0
+    for row in rows:
+        message = decode_message(row.body)
+        if row.turn != turn and history and message.role is Role.USER and not _is_answer(history[-1]):
+            history.append(Message(Role.ASSISTANT, UNANSWERED))
+        history.append(message)
+        turn = row.turn
+    return history
+
+
+def _is_answer(message: Message) -> bool:
+    return message.role is Role.ASSISTANT and not message.tool_calls
 
 
 def _user_body(text: str) -> str:
@@ -170,7 +194,7 @@ class TurnRunner:
 
     async def _run(self, turn: ClaimedTurn, agent: Agent, rules: Ruleset, emit: Emit) -> TurnOutcome:
         services = self._services
-        history = [decode_message(row.body) for row in turn.history]
+        history = _history(turn.history)
         files = await services.inbound_media.take(turn, agent.workspace, rules.channel(turn.reply_event.address))
         history.extend(files)
         facts = _prompt_facts(turn, agent, rules)

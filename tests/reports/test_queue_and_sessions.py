@@ -55,7 +55,7 @@ def test_R020_an_interrupt_stops_the_run_and_answers_the_newest_message(tmp_path
                 await platform.until(lambda: any("do Y" in text for text in platform.texts("7")))
                 await platform.until(lambda: not play.rows(NOTHING_OPEN))
             assert any("set aside" in text for text in platform.texts("7"))
-            assert len([text for text in platform.texts("7") if "echo" in text]) == 1
+            assert [text for text in platform.texts("7") if "echo" in text] == ["echo: stop, do Y instead"]
             states = [row[0] for row in play.rows("SELECT state FROM events ORDER BY id")]
             assert states == ["set_aside", "answered"]
 
