@@ -13,6 +13,7 @@ import re
 import sqlite3
 import sys
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -84,8 +85,8 @@ class World:
 
     # The gateway
 
-    async def start(self, crash_at: str | None = None) -> None:
-        """Start the gateway; it may die before it is ready."""
+    async def start(self, crash_at: str | None = None, until: Callable[[], bool] | None = None) -> None:
+        """Start the gateway; it may die before it is ready. `until` tells when it is, else its first poll does."""
         environ = {"PATH": "/usr/bin:/bin", "HOME": str(self.state_dir), "LANG": "C.UTF-8"}
         if "PYTHONPATH" in os.environ:
             environ["PYTHONPATH"] = os.environ["PYTHONPATH"]
@@ -112,7 +113,8 @@ class World:
                 stdout=log,
                 stderr=log,
             )
-        await self.until(lambda: self.polls > before or self.is_dead, READY_SECONDS)
+        is_ready = until or (lambda: self.polls > before)
+        await self.until(lambda: is_ready() or self.is_dead, READY_SECONDS)
 
     @property
     def is_dead(self) -> bool:

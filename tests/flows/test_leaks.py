@@ -23,7 +23,7 @@ MODES = ("collect", "steer", "followup", "interrupt", "steer-backlog")
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10_000), mode=st.sampled_from(MODES), deaf=st.booleans())
-def test_what_is_said_in_one_chat_never_appears_in_another(seed: int, mode: str, deaf: bool) -> None:
+def test_R032_what_is_said_in_one_chat_never_appears_in_another(seed: int, mode: str, deaf: bool) -> None:
     async def run(state_dir: Path) -> None:
         chance = random.Random(seed)
         platform, second = Platform(), Platform(account="second")
