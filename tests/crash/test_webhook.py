@@ -39,7 +39,8 @@ def test_R002_an_acknowledged_update_is_answered_once_after_a_crash(crash_at: st
     async def run() -> None:
         port = free_port()
         async with World(tmp_path, uses_tools=False) as world:
-            hook = f'webhookUrl: "https://bot.example.org/telegram-webhook", webhookSecret: "{SECRET}", webhookPort: {port},'
+            address = "https://bot.example.org/telegram-webhook"
+            hook = f'webhookUrl: "{address}", webhookSecret: "{SECRET}", webhookPort: {port},'
             world.config.write_text(world.config.read_text().replace("replyToMode", f"{hook} replyToMode"))
             await world.start(crash_at, until=lambda: "setWebhook" in world.calls)
             world.say(7, 0)
