@@ -44,7 +44,11 @@ class Entry:
 
 
 class WorkspaceFiles:
-    """File access for tools, confined to one folder. Methods run in a thread and have a deadline."""
+    """File access for tools, confined to one folder. Methods run in a thread and have a deadline.
+
+    Args:
+        root: The folder; made, with those above it, when something is first written.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = Path(os.path.realpath(root))
@@ -110,6 +114,8 @@ class WorkspaceFiles:
     @contextmanager
     def _folder(self, parts: tuple[str, ...], *, make: bool = False) -> Iterator[int]:
         """Open the folder `parts` below the root, following no link."""
+        if make:
+            self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle = os.open(self._root, _DIRECTORY)
         try:
             for part in parts:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from tidegate.config import known_keys
@@ -182,6 +184,22 @@ def check_safety(findings: Findings, config: Config) -> None:
         if account.enabled and account.bot_token is None and account.token_file is None:
             message = f"the account '{name}' has no token and will not connect"
             findings.warn(path[:-1], message, "set botToken, tokenFile or TELEGRAM_BOT_TOKEN")
+
+
+def check_workspaces(findings: Findings, config: Config, state_dir: Path) -> None:
+    """Refuse a workspace from which an agent could change its own configuration or the gateway's state."""
+    if any(problem.path.split(".")[0] == "agents" for problem in findings.problems):
+        return
+    kept = (Path(os.path.realpath(state_dir)), Path(os.path.realpath(findings.main)))
+    for agent in config.agents.roster():
+        workspace = Path(os.path.realpath(agent.workspace))
+        if not any(path == workspace or path.is_relative_to(workspace) for path in kept):
+            continue
+        entry = config.agents.entries.get(agent.id)
+        own = entry is not None and entry.workspace is not None
+        path: KeyPath = ("agents", "entries", agent.id, "workspace") if own else ("agents", "defaults", "workspace")
+        message = f"the workspace {workspace} holds the gateway's own configuration or state"
+        findings.refuse(path, message, "choose a folder that holds only the agent's files", ProblemKind.SAFETY)
 
 
 def _nearest_agent(name: str, ids: list[str]) -> str:

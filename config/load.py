@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tidegate.config.checks import check_bindings, check_broadcast, check_roster, check_safety
+from tidegate.config.checks import check_bindings, check_broadcast, check_roster, check_safety, check_workspaces
 from tidegate.config.environment import MAX_DOTENV_BYTES, layered, parse_dotenv
 from tidegate.config.json5 import Node, to_plain
 from tidegate.config.model import Config
@@ -102,6 +102,7 @@ def _build(
         check_bindings(findings, config, data)
         check_broadcast(findings, config, data)
     check_safety(findings, config)
+    check_workspaces(findings, config, state_dir)
     return config
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -33,6 +34,8 @@ from tidegate.sessions.blobs import BlobStore
 from tidegate.sessions.store import CooldownStore
 
 _APIS = {"openai-completions": "openai", "anthropic-messages": "anthropic", "litellm": "litellm", None: ""}
+ROOMS = "rooms"
+"""The folder of the workspace that holds one folder a session that is not the owner's own."""
 _VIA_OPENAI = frozenset({"openai-completions", "openai-responses", "ollama"})
 
 log = structlog.get_logger("agents")
@@ -56,6 +59,33 @@ class Agent:
     workspace: WorkspaceFiles
     limits: RunLimits
     timezone: str
+    clock: Clock
+
+    def room(self, session_key: str, *, is_private: bool) -> Room:
+        """Return where the tools of a session work.
+
+        The owner's private sessions work in the agent's workspace. Every other session has a folder of its own
+        below it, so that people cannot read each other's files, nor change what the agent is told about itself.
+        """
+        if is_private:
+            return Room(self.workspace, self.registry)
+        files = WorkspaceFiles(self.workspace.root / ROOMS / room_name(session_key))
+        return Room(files, self.registry.with_tools(builtin_tools(files, self.clock)))
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The files of a session, and the tools over them."""
+
+    files: WorkspaceFiles
+    registry: ToolRegistry
+
+
+def room_name(session_key: str) -> str:
+    """Return a folder name for a session: readable, and different for different keys."""
+    rest = session_key.split(":", 2)[-1]
+    readable = "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in rest).strip("-")[:40]
+    return f"{readable}-{hashlib.blake2b(session_key.encode(), digest_size=6).hexdigest()}"
 
 
 class StoredCooldowns:
@@ -177,6 +207,7 @@ class AgentFactory:
             workspace=files,
             limits=RunLimits(wall_time=float(options.timeout_seconds), loop_breaker=loop.enabled),
             timezone=self.timezone(options.id),
+            clock=self._clock,
         )
 
     async def _candidate(self, ref: str) -> Candidate:

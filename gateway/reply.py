@@ -7,6 +7,7 @@ from collections.abc import Callable
 from tidegate.adapters.base import TextPart
 from tidegate.agent_runtime.transcript import encode_message
 from tidegate.agent_runtime.turn import TurnOutcome
+from tidegate.agent_runtime.workspace import WorkspaceFiles
 from tidegate.events import Address, PeerKind
 from tidegate.gateway import replies
 from tidegate.gateway.agents import Agent
@@ -51,9 +52,13 @@ class ReplyMaker:
             reason=reason,
         )
 
-    async def reply(self, outcome: TurnOutcome, agent: Agent) -> Finish:
-        """Return the end of a turn with an answer, or with an explanation of the limit it ran into."""
-        text, files = await self._media.take(outcome.reply.text, agent.workspace, self._channel.media_max)
+    async def reply(self, outcome: TurnOutcome, agent: Agent, workspace: WorkspaceFiles) -> Finish:
+        """Return the end of a turn with an answer, or with an explanation of the limit it ran into.
+
+        Args:
+            workspace: The session's files, from which the agent may attach.
+        """
+        text, files = await self._media.take(outcome.reply.text, workspace, self._channel.media_max)
         spoken = filter_reply(text, EgressRules(self._prefix(outcome, agent), has_media=bool(files)))
         drafts: tuple[Draft, ...] = ()
         if isinstance(spoken, Suppress):

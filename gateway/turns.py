@@ -20,7 +20,7 @@ from tidegate.clock import Clock
 from tidegate.errors import LeaseLost, ModelError
 from tidegate.events import Address, MessageEvent, PeerKind
 from tidegate.gateway import replies
-from tidegate.gateway.agents import Agent, AgentFactory
+from tidegate.gateway.agents import Agent, AgentFactory, Room
 from tidegate.gateway.bus import EventBus, Fact
 from tidegate.gateway.connections import Connections
 from tidegate.gateway.delivery import Outbox
@@ -150,8 +150,9 @@ class TurnRunner:
         except ModelError as error:
             log.error("turn.no_agent", session=turn.lease.key, agent=turn.agent, reason=str(error))
             return maker.failure(replies.failure(error.kind), error.kind)
-        outcome = await self._run_watched(turn, agent, rules)
-        end = await self._end(maker, agent, outcome)
+        room = agent.room(turn.lease.key, is_private=_is_private(turn, rules))
+        outcome = await self._run_watched(turn, agent, room, rules)
+        end = await self._end(maker, agent, room, outcome)
         self._tell("turn.ended", turn, state=end.state.value, model=end.model)
         log.info(
             "turn.ended",
@@ -169,7 +170,7 @@ class TurnRunner:
         maker = ReplyMaker(turn, self._rules, self._services.render, self._services.outbound_media)
         return maker.failure(replies.FAILURE, "internal")
 
-    async def _run_watched(self, turn: ClaimedTurn, agent: Agent, rules: Ruleset) -> TurnOutcome:
+    async def _run_watched(self, turn: ClaimedTurn, agent: Agent, room: Room, rules: Ruleset) -> TurnOutcome:
         """Run with typing, acknowledgement and preview alive, and none of them afterwards."""
         services = self._services
         address = turn.reply_event.address
@@ -186,16 +187,16 @@ class TurnRunner:
                 if wants_preview:
                     group.create_task(preview.run(), name=f"preview:{turn.run_id}")
                 try:
-                    return await self._run(turn, agent, rules, self._emitter(turn, preview))
+                    return await self._run(turn, agent, room, rules, self._emitter(turn, preview))
                 finally:
                     preview.stop()
         except BaseExceptionGroup as failures:
             raise _single(failures) from None
 
-    async def _run(self, turn: ClaimedTurn, agent: Agent, rules: Ruleset, emit: Emit) -> TurnOutcome:
+    async def _run(self, turn: ClaimedTurn, agent: Agent, room: Room, rules: Ruleset, emit: Emit) -> TurnOutcome:
         services = self._services
         history = _history(turn.history)
-        files = await services.inbound_media.take(turn, agent.workspace, rules.channel(turn.reply_event.address))
+        files = await services.inbound_media.take(turn, room.files, rules.channel(turn.reply_event.address))
         history.extend(files)
         facts = _prompt_facts(turn, agent, rules)
         session = SessionFacts(
@@ -210,7 +211,7 @@ class TurnRunner:
             TurnInput(tuple(history), turn.started_calls, turn.attempt),
             SessionContext(agent.files, facts, agent.settings, services.clock),
             agent.model,
-            Toolbox(agent.registry, session, agent.policy, max_result_chars=result_chars(agent.settings.window)),
+            Toolbox(room.registry, session, agent.policy, max_result_chars=result_chars(agent.settings.window)),
             TurnJournal(turn, services.store),
             emit,
             agent.limits,
@@ -235,14 +236,20 @@ class TurnRunner:
 
         return emit
 
-    async def _end(self, maker: ReplyMaker, agent: Agent, outcome: TurnOutcome) -> Finish:
+    async def _end(self, maker: ReplyMaker, agent: Agent, room: Room, outcome: TurnOutcome) -> Finish:
         if outcome.reason is EndReason.FAILED:
             return maker.failure(replies.failure(outcome.error_kind), outcome.error_kind, outcome)
-        return await maker.reply(outcome, agent)
+        return await maker.reply(outcome, agent, room.files)
 
     def _tell(self, fact: str, turn: ClaimedTurn, **data: object) -> None:
         if self._services.bus.is_watched:
             self._services.bus.publish(Fact(fact, turn.lease.key, {"run": turn.run_id, **data}))
+
+
+def _is_private(turn: ClaimedTurn, rules: Ruleset) -> bool:
+    """Return whether the owner is alone with the agent here."""
+    is_direct = turn.reply_event.peer.kind is PeerKind.DIRECT
+    return is_direct and turn.is_owner and rules.is_private(turn.lease.key)
 
 
 def _prompt_facts(turn: ClaimedTurn, agent: Agent, rules: Ruleset) -> PromptFacts:
@@ -254,7 +261,7 @@ def _prompt_facts(turn: ClaimedTurn, agent: Agent, rules: Ruleset) -> PromptFact
     places = (event.peer.id, event.address.chat, "*")
     return PromptFacts(
         timezone=agent.timezone,
-        private=is_direct and turn.is_owner and rules.is_private(turn.lease.key),
+        private=_is_private(turn, rules),
         may_stay_silent=not is_direct and agent.options.silent_reply.group == "allow",
         chat=f"{event.address.channel}, {event.peer.kind.value}{title}",
         sender=", ".join(sorted(names)) if len(names) < 6 else f"{len(names)} people",

@@ -20,6 +20,16 @@ class ToolRegistry:
         """
         self._tools: dict[str, AnyTool] = {}
         self._definitions: dict[str, ToolDefinition] = {}
+        self._add(tools)
+
+    def with_tools(self, tools: Iterable[AnyTool]) -> ToolRegistry:
+        """Return a registry of other objects of the same tools, which models see in the same way."""
+        other = ToolRegistry(())
+        other._definitions = self._definitions
+        other._add(tools)
+        return other
+
+    def _add(self, tools: Iterable[AnyTool]) -> None:
         for tool in tools:
             if tool.name in self._tools:
                 raise ValueError(f"two tools are named {tool.name!r}")

@@ -447,3 +447,41 @@ def test_strange_texts_are_answered_like_any_other(text: str, tmp_path: Path) ->
                 await platform.until(lambda: platform.texts("7") and platform.texts("8"))
 
     asyncio.run(run())
+
+
+def test_people_cannot_reach_each_others_files_nor_the_agents_own(tmp_path: Path) -> None:
+    async def run() -> None:
+        platform = Platform()
+
+        async def think(ask: Ask) -> Answer:
+            if ask.results:
+                return " || ".join(ask.results)
+            name, *arguments = ask.last.split()
+            if name == "write":
+                return Tools((("write", {"path": arguments[0], "content": f"by {arguments[1]}"}),))
+            return Tools(((name, {"path": arguments[0]} if name != "find" else {"pattern": arguments[0]}),))
+
+        async def ask_as(person: str, text: str) -> str:
+            before = len(platform.texts(person))
+            platform.say(person, text)
+            await platform.until(lambda: len(platform.texts(person)) > before)
+            return platform.texts(person)[-1]
+
+        async with stage(tmp_path, platform) as play:
+            play.brain.think = think
+            async with play.gateway():
+                await ask_as(OWNER, "write MEMORY.md owner-secret")
+                await ask_as("55", "write notes.txt guest55")
+                assert "owner-secret" not in await ask_as("55", "read MEMORY.md")
+                assert "by guest55" in await ask_as("55", "read notes.txt")
+                assert "by guest55" not in await ask_as("66", "read notes.txt")
+                await ask_as("66", "write AGENTS.md poison")
+                assert "AGENTS.md" in await ask_as("66", "find *")
+                assert "notes" not in platform.texts("66")[-1]
+                await ask_as(OWNER, "read MEMORY.md")
+                assert "owner-secret" in platform.texts(OWNER)[-1]
+            system = str(play.brain.asks[-1].body["messages"][0])
+            assert "owner-secret" in system
+            assert "poison" not in system
+
+    asyncio.run(run())
