@@ -15,7 +15,8 @@ def test_a_workspace_over_the_state_is_refused_at_its_place(workspace: str, tmp_
     state = tmp_path / "home" / ".tidegate"
     state.mkdir(parents=True)
     file = state / "tidegate.json"
-    file.write_text('{\n  agents: { defaults: { workspace: "%s" } },\n}' % workspace.format(state=state))
+    chosen = workspace.format(state=state)
+    file.write_text(f'{{\n  agents: {{ defaults: {{ workspace: "{chosen}" }} }},\n}}')
     with pytest.raises(InvalidConfig) as refused:
         load_config(file, environ={"HOME": str(tmp_path / "home")}, state_dir=state)
     (problem,) = refused.value.problems
