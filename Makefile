@@ -39,7 +39,7 @@ lock: ## write the lock files anew from pyproject.toml
 	$(BIN)/pip-compile --quiet --upgrade --generate-hashes --strip-extras --no-header --no-emit-index-url \
 		--no-emit-trusted-host --no-emit-find-links -o deploy/lock/run.txt pyproject.toml
 	$(BIN)/pip-compile --quiet --upgrade --generate-hashes --strip-extras --no-header --no-emit-index-url \
-		--no-emit-trusted-host --no-emit-find-links -c deploy/lock/run.txt -o deploy/lock/test.txt deploy/lock/test.in
+		--no-emit-trusted-host --no-emit-find-links --allow-unsafe -c deploy/lock/run.txt -o deploy/lock/test.txt deploy/lock/test.in
 
 clean:
 	rm -rf $(VENV) build dist

@@ -110,7 +110,9 @@ async def run_turn(
         outcome = TurnOutcome(EndReason.LIMIT, reply, run.meter.usage, limit=limit.limit)
     except ModelError as error:
         reply = Message(Role.ASSISTANT)
-        outcome = TurnOutcome(EndReason.FAILED, reply, run.meter.usage, error_kind=error.kind)
+        outcome = TurnOutcome(
+            EndReason.FAILED, reply, run.meter.usage, error_kind=error.kind, error_text=str(error)[:300]
+        )
     emit(RunEnded(outcome.reason, outcome.usage))
     return outcome
 

@@ -70,6 +70,7 @@ class TurnOutcome:
         fallback_from: The model that was asked first, when another one answered.
         limit: Which limit ended it.
         error_kind: Failure class of the model error that ended it.
+        error_text: What failed, for the operator: never the provider's own text, never a secret.
     """
 
     reason: EndReason
@@ -79,3 +80,4 @@ class TurnOutcome:
     fallback_from: str = ""
     limit: str = ""
     error_kind: str = ""
+    error_text: str = ""

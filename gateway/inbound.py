@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
+from tidegate.errors import StoreError
 from tidegate.events import Address, MessageEvent, PeerKind
 from tidegate.gateway.admission import Judge
 from tidegate.gateway.bus import EventBus, Fact
@@ -50,7 +51,13 @@ class Inbound:
         """
         judge = self._judge()
         judged = [self._judge_one(judge, event) for event in events]
-        answers = await self._store.append_events(judged, cursor)
+        try:
+            answers = await self._store.append_events(judged, cursor)
+        except StoreError:
+            raise
+        except Exception:
+            log.exception("events.not_appended", events=len(events))
+            judged, answers = await self._append_singly(judged, cursor)
         self._announce(judged, answers)
         await self._note_owner(judge, judged)
         return answers
@@ -62,6 +69,29 @@ class Inbound:
         except Exception:
             log.exception("event.not_judged", lane=str(event.address), update=event.event_id)
             return NewEvent(event, Record(EventState.FAILED, "internal"))
+
+    async def _append_singly(
+        self, judged: Sequence[NewEvent], cursor: CursorUpdate | None
+    ) -> tuple[list[NewEvent], list[Appended]]:
+        """Store events one by one, so that one which cannot be stored as judged does not keep the others out.
+
+        It is recorded as failed instead: unacknowledged it would come again for ever.
+        """
+        kept: list[NewEvent] = []
+        answers: list[Appended] = []
+        for item in judged:
+            try:
+                answers += await self._store.append_events([item])
+            except StoreError:
+                raise
+            except Exception:
+                log.exception("event.not_appended", lane=str(item.event.address), update=item.event.event_id)
+                item = NewEvent(item.event, Record(EventState.FAILED, "internal"))
+                answers += await self._store.append_events([item])
+            kept.append(item)
+        if cursor is not None:
+            await self._store.append_events([], cursor)
+        return kept, answers
 
     def _announce(self, judged: Sequence[NewEvent], answers: Sequence[Appended]) -> None:
         sessions, lanes = set(), set()

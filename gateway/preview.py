@@ -6,7 +6,7 @@ import asyncio
 
 import structlog
 
-from tidegate.adapters.base import Adapter, Outbound, TextPart
+from tidegate.adapters.base import Adapter, Deletes, Outbound, TextPart
 from tidegate.errors import DeliveryDeferred, DeliveryError, DeliveryRefused, DeliveryUnavailable, StoreError
 from tidegate.gateway.connections import Connections
 from tidegate.gateway.delivery import SEND_SECONDS, Outbox
@@ -57,6 +57,17 @@ class Preview:
         """Let `run` end after the call that is under way, if any."""
         self._stopping.set()
         self._more.set()
+
+    async def discard(self) -> None:
+        """Take the preview back: nothing will be said after all. Call it once `run` has ended."""
+        adapter = self._connections.adapter_for(self._address)
+        if self._message is None or not isinstance(adapter, Deletes):
+            return
+        try:
+            async with asyncio.timeout(SEND_SECONDS):
+                await adapter.delete(self._address, self._message)
+        except (DeliveryError, TimeoutError) as error:
+            log.warning("preview.not_discarded", lane=str(self._address), error=str(error))
 
     async def run(self) -> None:
         """Show what there is, at most once an edit interval, until stopped. Never raises for the platform's sake."""

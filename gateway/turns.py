@@ -151,8 +151,13 @@ class TurnRunner:
             log.error("turn.no_agent", session=turn.lease.key, agent=turn.agent, reason=str(error))
             return maker.failure(replies.failure(error.kind), error.kind)
         room = agent.room(turn.lease.key, is_private=_is_private(turn, rules))
-        outcome = await self._run_watched(turn, agent, room, rules)
+        preview = Preview(turn, services.connections, services.outbox, services.outbox_store)
+        outcome = await self._run_watched(turn, agent, room, rules, preview)
         end = await self._end(maker, agent, room, outcome)
+        if not end.drafts:
+            await preview.discard()
+        if outcome.reason is EndReason.FAILED:
+            self._tell_failure(turn, agent, outcome)
         self._tell("turn.ended", turn, state=end.state.value, model=end.model)
         log.info(
             "turn.ended",
@@ -170,13 +175,27 @@ class TurnRunner:
         maker = ReplyMaker(turn, self._rules, self._services.render, self._services.outbound_media)
         return maker.failure(replies.FAILURE, "internal")
 
-    async def _run_watched(self, turn: ClaimedTurn, agent: Agent, room: Room, rules: Ruleset) -> TurnOutcome:
+    def _tell_failure(self, turn: ClaimedTurn, agent: Agent, outcome: TurnOutcome) -> None:
+        """Say in the log, and to whoever watches, what a chat is told only in general words."""
+        reason = outcome.error_text or outcome.error_kind
+        log.warning(
+            "turn.failed",
+            session=turn.lease.key,
+            run=turn.run_id,
+            model=agent.model_ref,
+            kind=outcome.error_kind,
+            reason=reason,
+        )
+        self._tell("turn.failed", turn, kind=outcome.error_kind, reason=reason, model=agent.model_ref)
+
+    async def _run_watched(
+        self, turn: ClaimedTurn, agent: Agent, room: Room, rules: Ruleset, preview: Preview
+    ) -> TurnOutcome:
         """Run with typing, acknowledgement and preview alive, and none of them afterwards."""
         services = self._services
         address = turn.reply_event.address
         channel = rules.channel(address)
         wants_preview = channel.streaming != "off" and address.channel != TERMINAL
-        preview = Preview(turn, services.connections, services.outbox, services.outbox_store)
         shown = services.presence.shown(
             turn.reply_event,
             typing=agent.options.typing_mode != "never",

@@ -14,6 +14,9 @@ from tidegate.routing.normalize import fold
 
 DEFAULT_DEBOUNCE_MS: Final = 500
 DEFAULT_CAP: Final = 20
+MAX_DEBOUNCE_MS: Final = 3_600_000
+"""An hour: whoever sets more means something else."""
+MAX_CAP: Final = 1_000
 
 
 class QueueMode(StrEnum):
@@ -138,14 +141,14 @@ def resolve_settings(
         found = found.over(layer)
     return QueueSettings(
         mode=found.mode or QueueMode.COLLECT,
-        debounce_ms=_whole(found.debounce_ms, DEFAULT_DEBOUNCE_MS, 0),
-        cap=_whole(found.cap, DEFAULT_CAP, 1),
+        debounce_ms=_whole(found.debounce_ms, DEFAULT_DEBOUNCE_MS, 0, MAX_DEBOUNCE_MS),
+        cap=_whole(found.cap, DEFAULT_CAP, 1, MAX_CAP),
         drop=found.drop or DropPolicy.SUMMARIZE,
     )
 
 
-def _whole(value: float | None, default: int, least: int) -> int:
-    return default if value is None or not math.isfinite(value) else max(least, math.floor(value))
+def _whole(value: float | None, default: int, least: int, most: int) -> int:
+    return default if value is None or not math.isfinite(value) else min(most, max(least, math.floor(value)))
 
 
 class QueueRequest(StrEnum):
