@@ -1,4 +1,4 @@
-"""Ways in which the promise was broken by a hostile tester. Each is expected to fail until it is repaired; drop the mark then."""
+"""Ways in which a hostile tester broke the promise. Each is expected to fail until repaired; drop the mark then."""
 
 from __future__ import annotations
 
