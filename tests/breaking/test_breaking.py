@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from harness.brain import Answer, Ask, Tools
+
+from harness.brain import Answer, Ask
 from harness.platform import Platform
 from harness.stage import OWNER, stage
-
 from tidegate.clock import SystemClock
 from tidegate.config.load import load_config
 from tidegate.config.problems import InvalidConfig
@@ -128,41 +128,6 @@ def test_stop_leaves_no_cursor_in_the_chat(tmp_path: Path) -> None:
             platform.say("7", "/stop")
             await platform.until(lambda: "Stopped." in platform.texts("7"))
             await platform.until(lambda: not any("▍" in text for text in platform.texts("7")), 3)
-
-    asyncio.run(run())
-
-
-@BROKEN
-def test_silence_after_a_preview_leaves_no_cursor_in_the_chat(tmp_path: Path) -> None:
-    async def run() -> None:
-        platform = Platform(edit_interval=0.3)
-        more = 'channels: { telegram: { botToken: "1:T", groupPolicy: "open", dmPolicy: "open", allowFrom: ["*"] } },'
-        async with stage(tmp_path, platform, more=more) as play:
-
-            async def speak(request: web.Request, answer: Answer) -> web.StreamResponse:
-                response = web.StreamResponse(headers={"content-type": "text/event-stream"})
-                await response.prepare(request)
-                deltas: list[dict[str, Any]] = [{"content": "NO_REPLY"}]
-                if isinstance(answer, Tools):
-                    call = {"index": 0, "id": "c1", "type": "function", "function": {"name": "ls", "arguments": "{}"}}
-                    deltas = [*({"content": "Let me look at that. "} for _ in range(25)), {"tool_calls": [call]}]
-                for delta in deltas:
-                    choice = {"index": 0, "delta": delta, "finish_reason": None}
-                    await response.write(b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n")
-                    await asyncio.sleep(0.1)
-                await response.write(b"data: [DONE]\n\n")
-                await response.write_eof()
-                return response
-
-            async def think(ask: Ask) -> Answer:
-                return "NO_REPLY" if ask.results else Tools((("ls", {}),))
-
-            play.brain.think, play.brain._stream = think, speak
-            async with play.gateway():
-                platform.say("-5", "hello", sender="66", kind=PeerKind.GROUP, mention=True)
-                await platform.until(lambda: play.rows("SELECT 1 FROM turns WHERE state = 'answered'"), 12)
-                await asyncio.sleep(0.5)
-        assert not [text for text in platform.texts("-5") if "▍" in text]
 
     asyncio.run(run())
 
