@@ -22,6 +22,7 @@ from tidegate.sessions.model import (
     ConversationSummary,
     CursorUpdate,
     Delivery,
+    DeliveryState,
     Draft,
     Finish,
     HistoryRow,
@@ -222,6 +223,17 @@ class ReadStore(Protocol):
 
     async def transcript(self, conversation: str, limit: int) -> Sequence[HistoryRow]:
         """Return the last messages of a conversation, oldest first."""
+        ...
+
+    async def deliveries(self, states: Sequence[DeliveryState], since: int, limit: int) -> Sequence[Delivery]:
+        """Return parts in one of these states that were written at `since` or later, the newest first.
+
+        Previews count only where it is not known whether one is left behind.
+        """
+        ...
+
+    async def delivery(self, number: int) -> Delivery | None:
+        """Return one part."""
         ...
 
     async def totals(self) -> Totals:

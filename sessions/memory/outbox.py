@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 
 from tidegate.events import Address
 from tidegate.ids import new_id
@@ -118,6 +119,18 @@ def troubled(tables: Tables, limit: int) -> list[Delivery]:
         and (row.kind is not DeliveryKind.PREVIEW or row.state is DeliveryState.UNKNOWN)
     )
     return [delivery_of(row) for row in rows][:limit]
+
+
+def listed(tables: Tables, states: Sequence[DeliveryState], since: int, limit: int) -> list[Delivery]:
+    """Return parts in one of these states, the newest first."""
+    rows = (
+        row
+        for row in reversed(tables.deliveries.values())
+        if row.state in states
+        and row.created_at >= since
+        and (row.kind is not DeliveryKind.PREVIEW or row.state is DeliveryState.UNKNOWN)
+    )
+    return [delivery_of(row) for row in islice(rows, limit)]
 
 
 def report(tables: Tables, deliveries: Sequence[int], drafts: Sequence[Draft], now: int) -> None:

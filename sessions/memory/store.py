@@ -162,6 +162,15 @@ class MemoryStore:
         """See `DeliveryStore`."""
         return outbox.troubled(self._read(), limit)
 
+    async def deliveries(self, states: Sequence[DeliveryState], since: int, limit: int) -> Sequence[Delivery]:
+        """See `ReadStore`."""
+        return outbox.listed(self._read(), states, since, limit)
+
+    async def delivery(self, number: int) -> Delivery | None:
+        """See `ReadStore`."""
+        row = self._read().deliveries.get(number)
+        return outbox.delivery_of(row) if row is not None else None
+
     async def report(self, deliveries: Sequence[int], drafts: Sequence[Draft]) -> None:
         """See `DeliveryStore`."""
         self._write(lambda t: outbox.report(t, deliveries, drafts, self._clock.now()))

@@ -13,7 +13,15 @@ import aiosqlite
 
 from tidegate.errors import StoreUnavailable
 from tidegate.events import Address
-from tidegate.sessions.model import RECENT, ConversationSummary, Delivery, HistoryRow, SessionSummary, Totals
+from tidegate.sessions.model import (
+    RECENT,
+    ConversationSummary,
+    Delivery,
+    DeliveryState,
+    HistoryRow,
+    SessionSummary,
+    Totals,
+)
 from tidegate.sessions.sqlite.outbox import COLUMNS, row_to_delivery
 from tidegate.sessions.titles import title_of
 
@@ -88,6 +96,25 @@ class Reader:
             limit,
         )
         return [row_to_delivery(row) for row in rows]
+
+    async def deliveries(self, states: Sequence[DeliveryState], since: int, limit: int) -> list[Delivery]:
+        """Return parts in one of these states, the newest first; looks at the newest `RECENT` rows only."""
+        marks = ",".join("?" * len(states))
+        rows = await self.rows(
+            f"SELECT {COLUMNS} FROM deliveries WHERE id > (SELECT COALESCE(MAX(id), 0) FROM deliveries) - ?"
+            f" AND state IN ({marks}) AND created_at >= ? AND (kind <> 'preview' OR state = 'unknown')"
+            " ORDER BY id DESC LIMIT ?",
+            RECENT,
+            *(state.value for state in states),
+            since,
+            limit,
+        )
+        return [row_to_delivery(row) for row in rows]
+
+    async def delivery(self, number: int) -> Delivery | None:
+        """Return one part."""
+        rows = await self.rows(f"SELECT {COLUMNS} FROM deliveries WHERE id = ?", number)
+        return row_to_delivery(rows[0]) if rows else None
 
     async def load_cooldowns(self) -> list[tuple[str, str, str, int, int, str]]:
         """Return all cool-downs."""

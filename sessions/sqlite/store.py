@@ -185,6 +185,14 @@ class SqliteStore:
         """See `DeliveryStore`."""
         return await self._reader.troubled(limit)
 
+    async def deliveries(self, states: Sequence[DeliveryState], since: int, limit: int) -> Sequence[Delivery]:
+        """See `ReadStore`."""
+        return await self._reader.deliveries(states, since, limit)
+
+    async def delivery(self, number: int) -> Delivery | None:
+        """See `ReadStore`."""
+        return await self._reader.delivery(number)
+
     async def report(self, deliveries: Sequence[int], drafts: Sequence[Draft]) -> None:
         """See `DeliveryStore`."""
         now = self._clock.now()

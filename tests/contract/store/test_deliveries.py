@@ -149,3 +149,20 @@ async def test_payloads_come_back_as_they_were(world: World) -> None:
     part = await begin(world)
     assert part is not None
     assert part.payload == payload
+
+
+async def test_parts_in_trouble_are_listed_newest_first_also_after_their_report(world: World) -> None:
+    numbers = await world.store.add_deliveries([draft(text) for text in "abcd"])
+    states = [DeliveryState.UNKNOWN, DeliveryState.DEAD, DeliveryState.EXPIRED, DeliveryState.SENT]
+    await world.store.settle([Settlement(n, s, reason="why") for n, s in zip(numbers, states, strict=True)])
+    await world.store.report(numbers[:3], ())
+    bad = states[:3]
+    assert [row.id for row in await world.store.deliveries(bad, 0, 10)] == numbers[2::-1]
+    assert [row.id for row in await world.store.deliveries(bad, 0, 1)] == [numbers[2]]
+    assert [row.id for row in await world.store.deliveries([DeliveryState.SENT], 0, 10)] == [numbers[3]]
+    written = (await world.store.deliveries(bad, 0, 1))[0].created_at
+    assert await world.store.deliveries(bad, written + 1, 10) == []
+    found = await world.store.delivery(numbers[1])
+    assert found is not None
+    assert (found.state, found.reason) == (DeliveryState.DEAD, "why")
+    assert await world.store.delivery(numbers[3] + 1) is None
