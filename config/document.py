@@ -19,15 +19,18 @@ class EditError(ValueError):
     """The path does not fit the document, for instance a key inside a list."""
 
 
-def set_value(text: str, path: KeyPath, value: object) -> str:
+def set_value(text: str, path: KeyPath, value: object, file: Path = Path("configuration")) -> str:
     """Put a value at a path; missing objects on the way are made. An index equal to a list's length appends.
+
+    Args:
+        file: Named in errors only.
 
     Raises:
         EditError: A part of the path is not an object or list.
         Json5Error: The text is not JSON5.
     """
-    document = parse(text or "{}", Path("configuration"))
-    text = text or "{}"
+    text = text if text.strip() else "{}\n"
+    document = parse(text, file)
     node = document.root
     for depth, part in enumerate(path):
         slot = _slot(node, part, path[:depth])
@@ -40,15 +43,18 @@ def set_value(text: str, path: KeyPath, value: object) -> str:
     return _checked(text[: node.start] + rendered + text[node.end :], document, path, value)
 
 
-def unset_value(text: str, path: KeyPath) -> str:
+def unset_value(text: str, path: KeyPath, file: Path = Path("configuration")) -> str:
     """Take a key or an item away, with the comment behind it if it has a line of its own.
+
+    Args:
+        file: Named in errors only.
 
     Raises:
         KeyError: There is nothing at the path.
         EditError: A part of the path is not an object or list.
         Json5Error: The text is not JSON5.
     """
-    document = parse(text, Path("configuration"))
+    document = parse(text if text.strip() else "{}", file)
     node, parent = document.root, document.root
     for depth, part in enumerate(path):
         slot = _slot(node, part, path[:depth])
@@ -56,6 +62,17 @@ def unset_value(text: str, path: KeyPath) -> str:
             raise KeyError(format_path(path))
         parent, node, last = node, slot.node, slot
     return _remove(text, parent, last)
+
+
+def is_bare(text: str, path: KeyPath) -> bool:
+    """Tell whether an object stands at a path that holds nothing at all, not even a comment."""
+    node = parse(text, Path("configuration")).root
+    for depth, part in enumerate(path):
+        slot = _slot(node, part, path[:depth])
+        if slot is None:
+            return False
+        node = slot.node
+    return node.value == {} and not text[node.start + 1 : node.end - 1].strip()
 
 
 def get_value(text: str, path: KeyPath) -> object:

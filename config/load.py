@@ -80,7 +80,7 @@ def load_config(path: Path | None, *, environ: Mapping[str, str], state_dir: Pat
     findings = Findings(tree.root, main, tree.problems, tree.warnings)
     dotenv = state_dir / ".env"
     layers = layered(environ, _read_dotenv(dotenv), _config_vars(tree.root))
-    data = plain_data(findings, layers)
+    data = plain_data(findings, layers, dotenv)
     config = _build(findings, data, layers, state_dir, home_dir(environ))
     files = (*tree.files, dotenv)
     if findings.problems:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tidegate.config.document import EditError, render, set_value, unset_value
+from tidegate.config.document import EditError, is_bare, render, set_value, unset_value
 from tidegate.config.json5 import Json5Error, to_plain
 from tidegate.config.load import Loaded, load_config
 from tidegate.config.paths import KeyPath, format_path, parse_path
@@ -110,12 +110,14 @@ class ConfigWriter:
             text = self._read(base_hash)
             self._refuse_included(keys)
             try:
-                return self._write(text, set_value(text, keys, value))
+                return self._write(text, set_value(text, keys, value, self._path))
             except (EditError, Json5Error) as error:
                 raise WriteRefused(str(error)) from error
 
     def unset(self, path: str | KeyPath, base_hash: str | None = None) -> Loaded:
         """Take a key away and return the configuration that results.
+
+        Sections that it leaves empty go as well, where that changes nothing of what is in force.
 
         Raises:
             InvalidConfig: The result would be refused at the next start; nothing was written.
@@ -126,7 +128,8 @@ class ConfigWriter:
             text = self._read(base_hash)
             self._refuse_included(keys)
             try:
-                return self._write(text, unset_value(text, keys))
+                after = unset_value(text, keys, self._path)
+                return self._write(text, self._without_bare_sections(after, keys[:-1]))
             except KeyError as error:
                 raise WriteRefused(f"{format_path(keys)} is not set in {self._path}") from error
             except (EditError, Json5Error) as error:
@@ -163,6 +166,16 @@ class ConfigWriter:
             if node.source.file.resolve() != main:
                 where = format_path(keys[: depth + 1])
                 raise WriteRefused(f"{where} comes from the included file {node.source.file}; change it there")
+
+    def _without_bare_sections(self, text: str, keys: KeyPath) -> str:
+        """An empty section can mean something, as an agent or a channel does; then it stays."""
+        in_force = self._try(text).config.effective()
+        while keys and is_bare(text, keys):
+            candidate = unset_value(text, keys, self._path)
+            if self._try(candidate).config.effective() != in_force:
+                break
+            text, keys = candidate, keys[:-1]
+        return text
 
     def _write(self, before: str, after: str) -> Loaded:
         if len(before) > _SMALL_FILE_CHARS and len(after) < len(before) * MIN_KEPT_SHARE:

@@ -82,8 +82,13 @@ class Findings:
         self.warnings.append(self.at(path, message, hint, kind, key))
 
 
-def plain_data(findings: Findings, environment: Mapping[str, str]) -> dict[str, Any]:
-    """The tree as plain data with `${NAME}` filled in; missing names are warned about and left as written."""
+def plain_data(findings: Findings, environment: Mapping[str, str], dotenv: Path | None = None) -> dict[str, Any]:
+    """The tree as plain data with `${NAME}` filled in; missing names are warned about and left as written.
+
+    Args:
+        dotenv: The file of variables, named in hints.
+    """
+    place = f"{dotenv} or the environment" if dotenv is not None else "the environment"
 
     def convert(node: Node, path: KeyPath) -> Any:
         if isinstance(node.value, dict):
@@ -95,7 +100,7 @@ def plain_data(findings: Findings, environment: Mapping[str, str]) -> dict[str, 
         text, missing = substitute(node.value, environment)
         for name in missing:
             message = f"the variable {name} is not set; what needs this value will not work"
-            findings.warn(path, message, f"set {name} in the environment", ProblemKind.MISSING_VALUE)
+            findings.warn(path, message, f"set {name} in {place}", ProblemKind.MISSING_VALUE)
         return text
 
     data = convert(findings.root, ()) if findings.root is not None else {}

@@ -151,3 +151,36 @@ def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path: Path) -> Non
         write_atomically(target, "\ud800")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     assert target.read_text(encoding="utf-8") == "old"
+
+
+def test_a_file_that_is_made_ends_with_a_line_break_and_loses_sections_that_are_left_empty(tmp_path: Path) -> None:
+    path = tmp_path / "tidegate.json"
+    writer = ConfigWriter(path, environ={"HOME": str(tmp_path)}, state_dir=tmp_path)
+    writer.set("session.reset.mode", "idle")
+    assert path.read_text().endswith("}\n")
+    writer.unset("session.reset.mode")
+    assert path.read_text().split() == ["{", "}"]
+
+
+def test_an_empty_section_that_means_something_or_is_commented_stays(tmp_path: Path) -> None:
+    path = tmp_path / "tidegate.json"
+    path.write_text(
+        "{\n  agents: { entries: { main: {}, ops: { name: 'x' } } },\n  session: { /* why */ dmScope: 'main' },\n}\n"
+    )
+    writer = ConfigWriter(path, environ={"HOME": str(tmp_path)}, state_dir=tmp_path)
+    writer.unset("agents.entries.ops.name")
+    writer.unset("session.dmScope")
+    assert "ops: {" in path.read_text()
+    assert "/* why */" in path.read_text()
+
+
+def test_what_cannot_be_changed_is_told_with_the_real_file(tmp_path: Path) -> None:
+    path = tmp_path / "tidegate.json"
+    writer = ConfigWriter(path, environ={"HOME": str(tmp_path)}, state_dir=tmp_path)
+    with pytest.raises(WriteRefused, match=r"gateway\.port is not set in .*tidegate\.json"):
+        writer.unset("gateway.port")
+    path.write_text("{ gateway: ")
+    for change in (lambda: writer.set("gateway.port", 1), lambda: writer.unset("gateway.port")):
+        with pytest.raises(WriteRefused) as refused:
+            change()
+        assert str(refused.value).startswith(f"{path}:1:")
