@@ -12,7 +12,6 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 from tidegate.agent_runtime.models.catalog import PROVIDERS
@@ -22,7 +21,9 @@ from tidegate.config.problems import InvalidConfig
 from tidegate.config.secrets import SecretUnavailable
 from tidegate.config.sections.telegram import TelegramAccount
 from tidegate.errors import StoreUnavailable
+from tidegate.gateway.model_names import name_problem
 from tidegate.gateway.offline import StoredPeople, look_at_people, look_into
+from tidegate.gateway.program import command, hint
 from tidegate.gateway.site import Site
 from tidegate.routing.access import ANYBODY
 
@@ -65,8 +66,8 @@ def examine(site: Site, environ: Mapping[str, str], running_pid: int | None) -> 
     if loaded is not None:
         if running_pid is None:
             findings += _port(site, loaded)
-        findings += _telegram(loaded)
-        findings += _models(loaded)
+        findings += _telegram(loaded, site.state_dir / ".env")
+        findings += _models(loaded, site.state_dir / ".env")
         try:
             findings += _people(loaded, look_at_people(site))
         except StoreUnavailable as error:
@@ -131,7 +132,7 @@ def _process(site: Site, running_pid: int | None) -> Iterator[Finding]:
         yield Finding(OK, "gateway", f"a gateway runs (pid {running_pid})")
     elif _is_locked(site.state_dir / "gateway.lock"):
         text = "a process holds the state directory and does not answer on its socket"
-        yield Finding(ERROR, "gateway", text, "look into `tidegate logs`; restart it if it stays so")
+        yield Finding(ERROR, "gateway", text, f"look into {hint('logs')}; restart it if it stays so")
     elif site.socket.exists():
         text = f"{site.socket} was left behind by a gateway that ended at once"
         yield Finding(WARNING, "gateway", text, "nothing to do: the next start replaces it")
@@ -190,7 +191,7 @@ def _port(site: Site, loaded: Loaded) -> Iterator[Finding]:
     yield Finding(OK, "port", f"port {port} is free")
 
 
-def _telegram(loaded: Loaded) -> Iterator[Finding]:
+def _telegram(loaded: Loaded, dotenv: Path) -> Iterator[Finding]:
     telegram = loaded.config.channels.telegram
     for account, options in telegram.account_options().items() if telegram is not None else ():
         if not options.enabled:
@@ -199,11 +200,16 @@ def _telegram(loaded: Loaded) -> Iterator[Finding]:
         try:
             token = _token(options, loaded)
         except (SecretUnavailable, OSError) as error:
-            yield Finding(ERROR, where, f"its token cannot be had: {error}", "set botToken, tokenFile or the variable")
+            yield Finding(
+                ERROR,
+                where,
+                f"its token cannot be had: {error}",
+                f"set botToken or tokenFile, or the variable in {dotenv}",
+            )
             continue
         if not _BOT_TOKEN.fullmatch(token):
-            hint = "copy it again from @BotFather; it reads 123456:letters"
-            yield Finding(ERROR, where, "its token does not look like a bot token", hint)
+            repair = "copy it again from @BotFather; it reads 123456:letters"
+            yield Finding(ERROR, where, "its token does not look like a bot token", repair)
         else:
             yield Finding(OK, where, f"has a token (bot {token.partition(':')[0]})")
 
@@ -217,14 +223,15 @@ def _token(options: TelegramAccount, loaded: Loaded) -> str:
     raise SecretUnavailable("none is configured")
 
 
-def _models(loaded: Loaded) -> Iterator[Finding]:
+def _models(loaded: Loaded, dotenv: Path) -> Iterator[Finding]:
     for agent in loaded.config.agents.roster():
         where = f"agent {agent.id}"
         if agent.model.primary is None:
             text = "no model is configured, so the offline demo model answers"
-            yield Finding(WARNING, where, text, "tidegate config set agents.defaults.model provider/model")
+            yield Finding(WARNING, where, text, command(["config", "set", "agents.defaults.model", "provider/model"]))
             continue
-        problems = {ref: _model_problem(ref, loaded) for ref in (agent.model.primary, *(agent.model.fallbacks or ()))}
+        refs = (agent.model.primary, *(agent.model.fallbacks or ()))
+        problems = {ref: _model_problem(ref, loaded, dotenv) for ref in refs}
         usable = [ref for ref, problem in problems.items() if not problem]
         for ref, problem in problems.items():
             if problem:
@@ -233,23 +240,21 @@ def _models(loaded: Loaded) -> Iterator[Finding]:
             yield Finding(OK, where, f"{', '.join(usable)} can be asked")
 
 
-def _model_problem(ref: str, loaded: Loaded) -> str:
+def _model_problem(ref: str, loaded: Loaded, dotenv: Path) -> str:
     """Return why a model cannot be asked, or empty. No network is used."""
-    parsed = parse_model_ref(ref, "anthropic")
-    if parsed is None:
-        return "write it as provider/model"
+    if problem := name_problem(ref, loaded):
+        return problem
+    parsed = parse_model_ref(ref, "")
+    assert parsed is not None
     configured = loaded.config.models.providers.get(parsed.provider)
     known = PROVIDERS.get(parsed.provider)
     try:
         if configured is not None and configured.api_key is not None:
             loaded.secrets.resolve_secret(configured.api_key)
         elif known is not None and known.key_env and not any(loaded.environment.get(name) for name in known.key_env):
-            return f"set {known.key_env[0]}"
+            return f"set {known.key_env[0]} in {dotenv} or the environment"
     except SecretUnavailable as error:
         return str(error)
-    has_address = configured is not None and bool(configured.base_url)
-    if known is None and not has_address and find_spec("litellm") is None:
-        return "this provider goes through litellm: pip install 'tidegate[litellm]'"
     return ""
 
 
@@ -268,22 +273,22 @@ def _people(loaded: Loaded, people: StoredPeople) -> Iterator[Finding]:
             WARNING,
             "people",
             'session.dmScope is "main" and more than one person is admitted: they share one conversation',
-            "tidegate config unset session.dmScope gives everybody but the owner a conversation of their own",
+            f"{hint('config unset session.dmScope')} gives everybody but the owner a conversation of their own",
         )
     if owners:
         yield Finding(OK, "people", f"the owner is {', '.join(sorted(owners))}")
     elif (
         len(named) == 1 and (only := next(iter(named))) != f"telegram:{ANYBODY}" and "accessgroup:" not in only.lower()
     ):
-        hint = f"tidegate config set commands.ownerAllowFrom '[\"{only}\"]'"
-        yield Finding(WARNING, "people", f"{only} is admitted and nobody is the owner, so they are a guest", hint)
+        repair = command(["config", "set", "commands.ownerAllowFrom", f'["{only}"]'])
+        yield Finding(WARNING, "people", f"{only} is admitted and nobody is the owner, so they are a guest", repair)
     elif active:
-        hint = (
-            "the first one let in by `tidegate pairing approve` becomes the owner"
+        repair = (
+            f"the first one let in by {hint('pairing approve')} becomes the owner"
             if any(options.dm_policy == "pairing" for options in active.values())
-            else "tidegate config set commands.ownerAllowFrom '[\"telegram:YOUR_ID\"]'"
+            else command(["config", "set", "commands.ownerAllowFrom", '["telegram:YOUR_ID"]'])
         )
-        yield Finding(WARNING, "people", "nobody is the owner", hint)
+        yield Finding(WARNING, "people", "nobody is the owner", repair)
 
 
 def _bare(entry: str) -> str:

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from tidegate.errors import TidegateError
+from tidegate.gateway.program import hint
 
 
 class AlreadyRunning(TidegateError):
@@ -22,7 +23,7 @@ class AlreadyRunning(TidegateError):
     def __init__(self, path: Path, pid: int) -> None:
         super().__init__(
             f"another gateway (pid {pid or 'unknown'}) uses {path.parent}. "
-            "Talk to it with `tidegate chat`, stop it, or give this one its own --state-dir."
+            f"Talk to it with {hint('chat')}, stop it, or give this one its own --state-dir."
         )
         self.pid = pid
 

@@ -12,14 +12,17 @@ from tidegate.config.json5 import Json5Error, parse, to_plain
 from tidegate.config.load import Loaded, load_config
 from tidegate.config.paths import KeyPath, parse_path
 from tidegate.config.problems import InvalidConfig, Problem
+from tidegate.config.reload import GATEWAY, effect_of
 from tidegate.config.schema import json_schema
 from tidegate.config.store import ConfigWriter
 from tidegate.config.view import redacted, value_at
 from tidegate.errors import ConfigError
 from tidegate.gateway.cli.call import Call
 from tidegate.gateway.cli.parser import Arguments
-from tidegate.gateway.cli.rpc import Refused
+from tidegate.gateway.cli.rpc import Refused, running_pid
 from tidegate.gateway.cli.terminal import Style
+from tidegate.gateway.model_names import strange_models
+from tidegate.gateway.program import hint
 
 
 def check(arguments: Arguments) -> int:
@@ -29,7 +32,7 @@ def check(arguments: Arguments) -> int:
     loaded: Loaded | None = None
     try:
         loaded = _load(call)
-        warnings = loaded.warnings
+        warnings = (*loaded.warnings, *strange_models(loaded, call.site.config_path))
     except InvalidConfig as error:
         problems, warnings = error.problems, error.warnings
     data: dict[str, Any] = {
@@ -93,21 +96,32 @@ def _value(loaded: Loaded, path: KeyPath) -> object:
             return value_at(data, path)
         except KeyError:
             continue
-    raise Refused("there is no such setting; `tidegate config schema` has them all")
+    raise Refused(f"there is no such setting; {hint('config schema')} has them all")
 
 
 def put(arguments: Arguments) -> int:
     """Change one key; comments and layout of the file stay."""
     call = Call.of(arguments)
-    loaded = _writer(call).set(_path(arguments.path), _parsed(arguments.value))
-    return _told(call, loaded, f"{arguments.path} is set in {call.site.config_path}")
+    path = _path(arguments.path)
+    folder = call.site.config_path.parent
+    notes = [] if folder.exists() else [f"{folder} is new"]
+    loaded = _writer(call).set(path, _parsed(arguments.value))
+    return _told(call, loaded, f"{arguments.path} is set in {call.site.config_path}", [*notes, *_restart(call, path)])
 
 
 def unset(arguments: Arguments) -> int:
     """Take one key away."""
     call = Call.of(arguments)
-    loaded = _writer(call).unset(_path(arguments.path))
-    return _told(call, loaded, f"{arguments.path} is gone from {call.site.config_path}")
+    path = _path(arguments.path)
+    loaded = _writer(call).unset(path)
+    return _told(call, loaded, f"{arguments.path} is gone from {call.site.config_path}", _restart(call, path))
+
+
+def _restart(call: Call, path: KeyPath) -> list[str]:
+    """Return what a running gateway needs for a change to come into force."""
+    if effect_of(path) != GATEWAY or running_pid(call.site) is None:
+        return []
+    return ["the gateway that runs takes this up only when it is started again"]
 
 
 def schema(arguments: Arguments) -> int:
@@ -150,7 +164,12 @@ def _parsed(text: str) -> object:
         return text
 
 
-def _told(call: Call, loaded: Loaded, text: str) -> int:
-    data = {"file": str(call.site.config_path), "warnings": [_plain(warning) for warning in loaded.warnings]}
-    call.show(data, lambda style: [text, *(f"{style.paint('warning', 'yellow')}  {w}" for w in loaded.warnings)])
+def _told(call: Call, loaded: Loaded, text: str, notes: list[str]) -> int:
+    data = {
+        "file": str(call.site.config_path),
+        "notes": notes,
+        "warnings": [_plain(warning) for warning in loaded.warnings],
+    }
+    lines = [text, *notes]
+    call.show(data, lambda style: [*lines, *(f"{style.paint('warning', 'yellow')}  {w}" for w in loaded.warnings)])
     return 0

@@ -9,7 +9,7 @@ from tidegate.faults import DESCRIPTIONS
 from tidegate.gateway.cli.call import Call
 from tidegate.gateway.cli.parser import Arguments
 from tidegate.gateway.cli.rpc import running_pid
-from tidegate.gateway.cli.terminal import Style, printable, table
+from tidegate.gateway.cli.terminal import Style, columns, fold, printable, table
 from tidegate.gateway.doctor import ERROR, OK, WARNING, Finding, examine
 
 _MARKS = {OK: ("✓", "green"), WARNING: ("!", "yellow"), ERROR: ("✗", "red")}
@@ -32,11 +32,16 @@ def doctor(arguments: Arguments) -> int:
 
 
 def _lines(findings: list[Finding], style: Style) -> Iterator[str]:
+    wide = max((len(finding.area) for finding in findings), default=0)
+    indent = wide + len("✓  ")
     for finding in findings:
         mark, colour = _MARKS[finding.level]
-        yield f"{style.paint(mark, colour)} {style.bold(f'{finding.area:<8}')} {printable(finding.text)}"
+        first, *more = fold(printable(finding.text), columns() - indent)
+        yield f"{style.paint(mark, colour)} {style.bold(f'{finding.area:<{wide}}')} {first}"
+        yield from (" " * indent + row for row in more)
         if finding.hint:
-            yield style.dim(f"           → {printable(finding.hint)}")
+            # A command is never broken: it has to be copied.
+            yield " " * indent + style.dim(f"→ {printable(finding.hint)}")
     counts = {level: sum(finding.level == level for finding in findings) for level in (ERROR, WARNING)}
     yield ""
     told = [f"{number} {level}{'s' if number > 1 else ''}" for level, number in counts.items() if number]

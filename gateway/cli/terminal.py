@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
+NO_LIMIT = 1_000_000
+MIN_LAST_COLUMN = 20
+"""Columns that the last column of a table gets even where the others fill the terminal."""
+
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
+_WORDS = re.compile(r"[^ ]* *")
+_PIECES = re.compile(r"\x1b\[[0-9;]*m|.", re.DOTALL)
+_BULLET = re.compile(r"(?:[•▸]|│|\d{1,3}\.) ")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
 
@@ -57,12 +66,63 @@ def _columns(char: str) -> int:
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
-def table(style: Style, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return aligned columns under dim headings; the last column is not padded."""
+def columns(stream: TextIO | None = None) -> int:
+    """Return how many columns a line may take; without a terminal nothing is folded."""
+    try:
+        found = os.get_terminal_size((stream or sys.stdout).fileno()).columns
+    except (OSError, ValueError):
+        return NO_LIMIT
+    return max(20, found) if found else NO_LIMIT
+
+
+def fold(text: str, room: int) -> list[str]:
+    """Return a text in rows of at most `room` columns, broken between words where that is possible.
+
+    Colours count nothing, and blanks at the beginning of a line are kept and repeated in its other rows.
+    """
+    rows: list[str] = []
+    for line in text.split("\n"):
+        rows += [line] if width(line) <= room else _folded(line, max(8, room))
+    return rows
+
+
+def _folded(line: str, room: int) -> list[str]:
+    indent = line[: len(line) - len(line.lstrip(" "))][: room // 2]
+    bullet = _BULLET.match(line[len(indent) :])
+    hanging = indent + " " * (width(bullet[0]) if bullet else 0)
+    rows, row, used = [], indent, len(indent)
+    for word in _WORDS.findall(line[len(indent) :]):
+        size = width(word)
+        if used + width(word.rstrip(" ")) > room and used > len(hanging):
+            rows.append(row.rstrip(" "))
+            row, used = hanging, len(hanging)
+        if used + width(word.rstrip(" ")) > room:
+            for char in _PIECES.findall(word):
+                if used + width(char) > room:
+                    rows.append(row)
+                    row, used = hanging, len(hanging)
+                row, used = row + char, used + width(char)
+            continue
+        row, used = row + word, used + size
+    return [*rows, row.rstrip(" ")]
+
+
+def table(style: Style, heads: Sequence[str], rows: Iterable[Sequence[str]], room: int | None = None) -> list[str]:
+    """Return aligned columns under dim headings; the last column is folded under itself at the terminal's edge.
+
+    Args:
+        room: Columns of the terminal; None asks it.
+    """
     body = [list(row) for row in rows]
     widths = [max(map(width, column)) for column in zip(list(heads), *body, strict=True)]
-    lines = [[style.dim(head) for head in heads], *body]
-    return ["  ".join(_padded(row, widths)).rstrip() for row in lines]
+    before = sum(widths[:-1]) + 2 * (len(widths) - 1)
+    left = max(MIN_LAST_COLUMN, (columns() if room is None else room) - before)
+    lines = []
+    for row in [[style.dim(head) for head in heads], *body]:
+        first, *more = fold(row[-1], left)
+        lines.append("  ".join(_padded([*row[:-1], first], widths)).rstrip())
+        lines += [" " * before + rest for rest in more]
+    return lines
 
 
 def _padded(row: Sequence[str], widths: Sequence[int]) -> list[str]:

@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from tidegate.clock import SystemClock
+from tidegate.config.load import load_config
 from tidegate.faults import Faults
 from tidegate.gateway.doctor import ERROR, OK, WARNING, Finding, examine
+from tidegate.gateway.model_names import strange_models
 from tidegate.gateway.site import Site
 from tidegate.sessions.sqlite.store import SqliteStore
 
@@ -145,3 +147,30 @@ def test_a_shared_main_session_is_told_only_where_it_is_shared(site: Site):
 
     assert "share one conversation" not in texts("1")
     assert "share one conversation" in texts("1", "2")
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        ("foo", "write it as provider/model"),
+        ("anthropic", "did you mean anthropic/…?"),
+        ("anthropc/foo", "did you mean 'anthropic'?"),
+        ("hom/foo", "did you mean 'home'?"),
+    ],
+)
+def test_a_model_that_names_no_provider_we_know_is_an_error_with_the_likely_one(site: Site, model: str, told: str):
+    home = {"baseUrl": "http://127.0.0.1:1/v1", "models": [{"id": "m", "name": "m"}]}
+    configure(site, agents={"defaults": {"model": model}}, models={"providers": {"home": home}})
+    (finding,) = found(site, "agent main", ANTHROPIC_API_KEY="k")
+    assert finding.level == ERROR
+    assert told in finding.text
+    loaded = load_config(site.config_path, environ={"HOME": str(site.state_dir)}, state_dir=site.state_dir)
+    (warning,) = strange_models(loaded, site.config_path)
+    assert (warning.path, warning.line) == ("agents.defaults.model", 1)
+    assert told in warning.message
+
+
+def test_a_missing_key_is_told_with_the_file_where_it_goes(site: Site):
+    configure(site, agents={"defaults": {"model": "anthropic/m"}})
+    (finding,) = found(site, "agent main")
+    assert f"set ANTHROPIC_API_KEY in {site.state_dir / '.env'}" in finding.text
