@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from tidegate import __version__
 from tidegate.agent_runtime.transcript import decode_message
-from tidegate.clock import Clock
+from tidegate.clock import SECOND, Clock
 from tidegate.events import Address
 from tidegate.gateway import replies
 from tidegate.gateway.connections import Connections
 from tidegate.gateway.parts import text_drafts
 from tidegate.gateway.people import People
+from tidegate.gateway.program import hint
 from tidegate.gateway.rendering import Renderers
-from tidegate.sessions.model import DeliveryKind
+from tidegate.sessions.model import Delivery, DeliveryKind, DeliveryState
 from tidegate.sessions.store import Store
 from tidegate.sessions.wakeups import LANES, Wakeups
+
+TROUBLE_STATES = (DeliveryState.UNKNOWN, DeliveryState.DEAD, DeliveryState.EXPIRED)
+RECENT_TROUBLE = 24 * 3600 * SECOND
+"""Microseconds for which `status` goes on showing parts that did not certainly arrive."""
+_CHATS: Mapping[str, tuple[re.Pattern[str], str]] = {
+    "telegram": (re.compile(r"-?[0-9]+|@[A-Za-z][A-Za-z0-9_]{3,}"), "a number, or @name for a public group or channel"),
+}
+"""What the chats of a platform look like (https://core.telegram.org/bots/api#sendmessage)."""
 
 
 class UnknownMethod(LookupError):
@@ -51,6 +61,8 @@ class Control:
             "status": self.status,
             "sessions.list": self.sessions_list,
             "sessions.show": self.sessions_show,
+            "deliveries.list": self.deliveries_list,
+            "deliveries.show": self.deliveries_show,
             "pairing.list": self.pairing_list,
             "pairing.approve": self.pairing_approve,
             "pairing.reject": self.pairing_reject,
@@ -81,6 +93,7 @@ class Control:
         """Return how the gateway stands."""
         totals = await self._store.totals()
         troubled = await self._store.troubled(20)
+        recent = await self._store.deliveries(TROUBLE_STATES, self._clock.now() - RECENT_TROUBLE, 20)
         return {
             "version": __version__,
             "now": self._clock.now(),
@@ -99,16 +112,8 @@ class Control:
             "sessions": {"total": totals.sessions, "running": totals.running, "waiting": totals.waiting},
             "events": {"stored": totals.stored, **totals.events},
             "deliveries": dict(totals.deliveries),
-            "troubled": [
-                {
-                    "id": part.id,
-                    "lane": str(part.address),
-                    "state": part.state.value,
-                    "reason": part.reason,
-                    "created_at": part.created_at,
-                }
-                for part in troubled
-            ],
+            "troubled": [_part(part) for part in troubled],
+            "recent_trouble": [_part(part) for part in recent],
             "store": dict(self._store.statistics()),
         }
 
@@ -133,7 +138,7 @@ class Control:
         """Return one session with its conversations and the last messages of one of them (the current one)."""
         row = await self._store.session(key)
         if row is None:
-            raise ValueError(f"there is no session {key!r}; `tidegate sessions list` names them")
+            raise ValueError(f"there is no session {key!r}; {hint('sessions list')} names them")
         chosen = conversation or row.conversation
         messages = await self._store.transcript(chosen, max(1, min(int(limit), 1000))) if chosen else []
         decoded = [(item.seq, decode_message(item.body)) for item in messages]
@@ -166,6 +171,19 @@ class Control:
             ],
         }
 
+    async def deliveries_list(self, states: Sequence[str] = (), limit: int = 50) -> list[dict[str, Any]]:
+        """Return outgoing parts in the given states (those in trouble when none is given), the newest first."""
+        wanted = [DeliveryState(state) for state in states] or TROUBLE_STATES
+        return [_part(part) for part in await self._store.deliveries(wanted, 0, max(1, min(int(limit), 1000)))]
+
+    async def deliveries_show(self, id: int) -> dict[str, Any]:
+        """Return one outgoing part with its text."""
+        part = await self._store.delivery(int(id))
+        if part is None:
+            raise ValueError(f"there is no delivery {id}; {hint('deliveries list')} names those in trouble")
+        text = part.payload.get("body", "")
+        return {**_part(part), "text": text if isinstance(text, str) else ""}
+
     async def pairing_list(self, channel: str = "") -> list[dict[str, Any]]:
         """Return the pending pairing requests."""
         return [
@@ -178,14 +196,21 @@ class Control:
                 "expires_at": row.expires_at,
             }
             for row in await self._store.pairing_requests()
-            if channel in ("", row.channel)
+            if channel in ("", row.channel, f"{row.channel}/{row.account}")
         ]
+
+    async def _has_asked(self, channel: str, code: str) -> bool:
+        """Tell whether a request stands where a channel that names an account too says."""
+        rows = await self.pairing_list(channel)
+        return "/" not in channel or any(str(row["code"]).upper() == code.strip().upper() for row in rows)
 
     async def pairing_approve(self, channel: str, code: str, notify: bool = True) -> dict[str, Any]:
         """Admit somebody; the first one admitted on this machine becomes the owner where none is configured."""
-        found = await self._store.approve_pairing(channel, code, may_own=self._may_own())
+        found = None
+        if await self._has_asked(channel, code):
+            found = await self._store.approve_pairing(_channel(channel), code, may_own=self._may_own())
         if found is None:
-            raise ValueError(f"no pending request on {channel} has the code {code!r}; see `tidegate pairing list`")
+            raise _no_request(channel, code)
         request, address, owns = found
         await self._people.load()
         if notify:
@@ -195,9 +220,11 @@ class Control:
 
     async def pairing_reject(self, channel: str, code: str) -> dict[str, Any]:
         """Forget a request."""
-        request = await self._store.reject_pairing(channel, code)
+        request = None
+        if await self._has_asked(channel, code):
+            request = await self._store.reject_pairing(_channel(channel), code)
         if request is None:
-            raise ValueError(f"no pending request on {channel} has the code {code!r}; see `tidegate pairing list`")
+            raise _no_request(channel, code)
         return {"channel": request.channel, "sender": request.sender, "name": request.name}
 
     async def send(
@@ -209,6 +236,9 @@ class Control:
         if not self._renderers.knows(channel, account):
             known = ", ".join(self._renderers.names()) or "none"
             raise ValueError(f"{channel} account {account!r} is not configured; configured: {known}")
+        shape = _CHATS.get(channel)
+        if shape is not None and not shape[0].fullmatch(to):
+            raise ValueError(f"{to!r} is no chat of {channel}: it is {shape[1]}")
         ids = await self._queue(Address(channel, account, to, thread), text, DeliveryKind.SEND)
         return {"deliveries": ids, "parts": len(ids)}
 
@@ -232,3 +262,23 @@ class Control:
         ids = list(await self._store.add_deliveries(drafts))
         self._wakeups.announce(LANES, [address])
         return ids
+
+
+def _part(part: Delivery) -> dict[str, Any]:
+    return {
+        "id": part.id,
+        "lane": str(part.address),
+        "state": part.state.value,
+        "reason": part.reason,
+        "attempt": part.attempt,
+        "created_at": part.created_at,
+    }
+
+
+def _channel(text: str) -> str:
+    """Return the channel of `channel` or `channel/account`."""
+    return text.partition("/")[0]
+
+
+def _no_request(channel: str, code: str) -> ValueError:
+    return ValueError(f"no pending request on {channel} has the code {code!r}; see {hint('pairing list')}")

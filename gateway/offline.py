@@ -32,12 +32,14 @@ SENDS = frozenset({"send", "pairing.approve"})
 EMPTY: Mapping[str, Any] = {
     "sessions.list": [],
     "pairing.list": [],
+    "deliveries.list": [],
     "status": {
         "connections": [],
         "sessions": {"total": 0, "running": 0, "waiting": 0},
         "events": {},
         "deliveries": {},
         "troubled": [],
+        "recent_trouble": [],
         "store": {},
     },
 }

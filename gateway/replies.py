@@ -93,6 +93,19 @@ def stale(reason: str) -> str:
     return STALE.get(reason, STALE["idle"])
 
 
+OUTCOMES = {
+    "dead": "was refused and did not arrive",
+    "unknown": "may or may not have arrived; it is not sent again",
+    "expired": "could not be sent in time and did not arrive",
+}
+"""What the states of a part in trouble mean, for people."""
+
+
+def trouble_line(where: str, state: str, reason: str) -> str:
+    """Return the line of one part in the owner's digest."""
+    return f"{where}: {OUTCOMES.get(state, state)} ({reason or 'no reason known'})"
+
+
 def trouble(lines: Sequence[str], count: int) -> str:
     """Return the owner's digest of parts that did not certainly arrive."""
     more = f"\n… and {count - len(lines)} more" if count > len(lines) else ""
@@ -101,7 +114,7 @@ def trouble(lines: Sequence[str], count: int) -> str:
         f"Delivery report: {count} {noun} did not certainly arrive.\n"
         + "\n".join(f"- {line}" for line in lines)
         + more
-        + "\n`tidegate status` shows them."
+        + "\n`tidegate deliveries list` shows them."
     )
 
 

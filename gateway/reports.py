@@ -85,7 +85,7 @@ class TroubleReporter:
         return next((address for identity, address in contacts.items() if identity in owners), None)
 
     def _digest(self, owner: Address, rows: Sequence[Delivery]) -> list[Draft]:
-        lines = [f"{row.address}: {row.state.value} ({row.reason or 'no reason known'})" for row in rows[:MAX_LINES]]
+        lines = [replies.trouble_line(str(row.address), row.state.value, row.reason) for row in rows[:MAX_LINES]]
         parts = self._render(owner, replies.trouble(lines, len(rows)))
         drafts = text_drafts(owner, parts, kind=DeliveryKind.NOTICE)
         return [Draft(draft.address, {**draft.payload, "report": True}, draft.kind) for draft in drafts]

@@ -9,9 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.config.load import environment, locate
+from tidegate.errors import ConfigError
 from tidegate.gateway.cli.parser import Arguments
 from tidegate.gateway.cli.terminal import Style, wants_colour
 from tidegate.gateway.site import Site
+
+MAKE_THE_FILE = frozenset({"config:put"})
+"""Commands to which a configuration file may be named that does not exist yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +33,15 @@ class Call:
 
     @classmethod
     def of(cls, arguments: Arguments) -> Call:
-        """Find the files and the terminal that a call is about."""
+        """Find the files and the terminal that a call is about.
+
+        Raises:
+            ConfigError: A configuration file was named that does not exist.
+        """
         environ = environment()
         paths = locate(arguments.config, arguments.state_dir, environ)
+        if arguments.config and arguments.handler not in MAKE_THE_FILE and not paths.config.exists():
+            raise ConfigError(f"{paths.config} does not exist; --config names a file that does")
         site = Site(paths.state_dir, paths.config, getattr(arguments, "port", None))
         return cls(arguments, site, environ, Style(wants_colour(sys.stdout, environ, off=arguments.no_color)))
 

@@ -13,6 +13,7 @@ from tidegate.gateway.cli.markdown import render
 from tidegate.gateway.cli.once import DEFAULT_DEADLINE, ask_once
 from tidegate.gateway.cli.parser import Arguments
 from tidegate.gateway.cli.rpc import Unreachable, running_pid
+from tidegate.gateway.program import hint
 
 MAX_INPUT = 1_000_000
 """Characters of piped input that make one message."""
@@ -23,7 +24,7 @@ def chat(arguments: Arguments) -> int:
     call = Call.of(arguments)
     if arguments.once is None and is_interactive():
         if running_pid(call.site) is None:
-            raise Unreachable("no gateway runs here; `tidegate up` starts one with a chat")
+            raise Unreachable(f"no gateway runs here; {hint('up')} starts one with a chat")
         asyncio.run(Conversation(call.site, call.style).run())
         return 0
     text = sys.stdin.read(MAX_INPUT) if arguments.once in (None, "-") else str(arguments.once)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -29,28 +30,43 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def run(argv: Sequence[str]) -> int:
     """Run one command and return its exit code; expected errors become one line each on standard error."""
-    arguments = build_parser().parse_args(argv, namespace=Arguments())
+    arguments = build_parser().parse_fully(argv)
+    if not arguments.handler:
+        arguments.parser.print_help(sys.stderr)
+        return USAGE
     try:
         return _handler(arguments.handler)(arguments)
-    except TidegateError as error:
-        return _tell(error)
-    except BaseExceptionGroup as group:
-        expected, others = group.split(TidegateError)
-        if expected is None or others is not None:
-            raise
-        return max(_tell(error) for error in _leaves(expected))
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has gone; nothing more may be written, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
+    except BaseException as error:
+        expected = list(_leaves(error))
+        if not all(map(_is_expected, expected)):
+            raise
+        return _tell(expected, as_json=arguments.json)
 
 
-def _tell(error: BaseException) -> int:
-    for line in str(error).splitlines() or [type(error).__name__]:
+def _is_expected(error: BaseException) -> bool:
+    """Tell whether a person can act on an error as it is: ours, and files that cannot be used."""
+    return isinstance(error, TidegateError) or (isinstance(error, OSError) and error.filename is not None)
+
+
+def _tell(errors: Sequence[BaseException], *, as_json: bool) -> int:
+    lines = [line for error in errors for line in _text(error).splitlines()]
+    for line in lines:
         print(f"tidegate: {line}", file=sys.stderr)
-    return int(getattr(error, "exit_code", PROBLEM))
+    if as_json:
+        print(json.dumps({"ok": False, "error": "\n".join(lines)}, ensure_ascii=False))
+    return max(int(getattr(error, "exit_code", PROBLEM)) for error in errors)
+
+
+def _text(error: BaseException) -> str:
+    if isinstance(error, OSError) and not isinstance(error, TidegateError):
+        return f"{os.fsdecode(error.filename)} cannot be used: {error.strerror or type(error).__name__}"
+    return str(error) or type(error).__name__
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:

@@ -9,6 +9,7 @@ from typing import Any
 from tidegate.errors import TidegateError
 from tidegate.gateway.cli.link import ChatLink
 from tidegate.gateway.cli.rpc import Unreachable
+from tidegate.gateway.program import hint
 from tidegate.gateway.site import Site
 
 ASK_SECONDS = 0.5
@@ -42,9 +43,9 @@ async def ask_once(site: Site, text: str, seconds: float, show: Callable[[dict[s
             await _exchange(link, text, show)
     except TimeoutError as error:
         after = (
-            "the gateway did not take the message; `tidegate logs` says why"
+            f"the gateway did not take the message; {hint('logs')} says why"
             if link.unconfirmed
-            else "the gateway goes on with it, `tidegate chat` shows the answer"
+            else f"the gateway goes on with it, {hint('chat')} shows the answer"
         )
         raise NoAnswer(f"no complete answer within {seconds:g} s: {after}") from error
 
@@ -60,9 +61,7 @@ async def _exchange(link: ChatLink, text: str, show: Callable[[dict[str, Any]], 
                     case "hello":
                         was_connected = True
                     case "lost" if not was_connected:
-                        raise Unreachable(
-                            "no gateway runs here; start one with `tidegate up` or `tidegate gateway run`"
-                        )
+                        raise Unreachable(f"no gateway runs here; start one with {hint('up')} or {hint('gateway run')}")
                     case "refused":
                         raise NotTaken(str(frame.get("text", "the gateway did not take the message")))
                     case "reply":

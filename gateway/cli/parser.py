@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from typing import Any
+import difflib
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
 
 from tidegate import __version__
+from tidegate.gateway.program import program
 
 EPILOG = """\
 exit codes: 0 well, 1 a problem was found, 2 wrong usage, 3 time-out, 4 the gateway cannot be reached
-start here: `tidegate up` starts the gateway with a chat; `tidegate doctor` says what is wrong"""
+start here: `{program} up` starts the gateway with a chat; `{program} doctor` says what is wrong"""
 
 Subparsers = Any
 """argparse keeps the type of its sub-parser collection to itself."""
@@ -20,39 +23,73 @@ class Arguments(argparse.Namespace):
     """What was asked for.
 
     Attributes:
-        handler: `module:function` inside this package that carries the command out.
+        handler: `module:function` inside this package that carries the command out; empty for a word that only
+            groups commands.
+        parser: The parser of the command, which knows its help.
     """
 
-    handler: str
+    handler: str = ""
+    parser: Parser
     config: str | None = None
     state_dir: str | None = None
     json: bool = False
     no_color: bool = False
 
 
-def build_parser() -> argparse.ArgumentParser:
+class Parser(argparse.ArgumentParser):
+    """A parser that guesses what a mistyped command was meant to be."""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        choices = action.choices
+        if isinstance(action, argparse._SubParsersAction) and choices is not None and value not in choices:
+            raise argparse.ArgumentError(None, f"there is no command {value!r}{guess(str(value), choices)}")
+        super()._check_value(action, value)
+
+    def parse_fully(self, words: Iterable[str]) -> Arguments:
+        """Read all words; a word that is left over is told with the usage of the command that it stands behind."""
+        arguments, rest = self.parse_known_args(list(words), namespace=Arguments())
+        if rest:
+            options = [name for name in arguments.parser._option_string_actions if name.startswith("--")]
+            hint = guess(rest[0].partition("=")[0], options)
+            arguments.parser.error(f"{' '.join(rest)} {'is' if len(rest) == 1 else 'are'} not known here{hint}")
+        return arguments
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage of this very command and the message; ends with code 2."""
+        self.print_usage(sys.stderr)
+        self.exit(2, f"tidegate: {message}\n")
+
+
+def guess(word: str, candidates: Iterable[str]) -> str:
+    """Return `; did you mean …?` for a mistyped word, or nothing."""
+    close = difflib.get_close_matches(word, list(candidates), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def build_parser() -> Parser:
     """Return the parser of the whole command line."""
     common = _common()
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="tidegate",
         description="Your AI agents in every chat app you use, behind one gateway.",
-        epilog=EPILOG,
+        epilog=EPILOG.format(program=program()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         parents=[common],
     )
     parser.add_argument("--version", action="version", version=f"tidegate {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    parser.set_defaults(parser=parser)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     add = _adder(commands, common)
     _running(add, common)
     _looking(add, common)
     _people(add, common)
     _config(add, common)
     _routing(add, common)
-    _shell(add)
+    _about(add)
     return parser
 
 
-Add = Callable[..., argparse.ArgumentParser]
+Add = Callable[..., Parser]
 
 
 def _common() -> argparse.ArgumentParser:
@@ -67,11 +104,11 @@ def _common() -> argparse.ArgumentParser:
 
 
 def _adder(commands: Subparsers, common: argparse.ArgumentParser) -> Add:
-    def add(name: str, handler: str, text: str, **more: Any) -> argparse.ArgumentParser:
-        parser: argparse.ArgumentParser = commands.add_parser(
+    def add(name: str, handler: str, text: str, **more: Any) -> Parser:
+        parser: Parser = commands.add_parser(
             name, help=text, description=f"{text[0].upper()}{text[1:]}.", parents=[common], **more
         )
-        parser.set_defaults(handler=handler)
+        parser.set_defaults(handler=handler, parser=parser)
         return parser
 
     return add
@@ -80,7 +117,7 @@ def _adder(commands: Subparsers, common: argparse.ArgumentParser) -> Add:
 def _group(add: Add, common: argparse.ArgumentParser, name: str, text: str) -> Add:
     """Add a command that only groups others."""
     parser = add(name, "", text)
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    actions = parser.add_subparsers(title="actions", metavar="ACTION")
     return _adder(actions, common)
 
 
@@ -125,12 +162,25 @@ def _people(add: Add, common: argparse.ArgumentParser) -> None:
     reject = pairing("reject", "people:pairing_reject", "forget a request")
     reject.add_argument("channel", metavar="CHANNEL", help="for example telegram")
     reject.add_argument("code", metavar="CODE", help="the code that they were shown")
+    _deliveries(add, common)
     send = add("send", "sessions:send", "send a message to a chat, through the outbox")
     send.add_argument("--channel", required=True, metavar="C", help="for example telegram")
     send.add_argument("--to", required=True, metavar="CHAT", help="the chat's id on that platform")
     send.add_argument("--account", metavar="A", help="which of our accounts (default: default)")
     send.add_argument("--thread", metavar="T", help="thread or topic in the chat")
     send.add_argument("text", nargs="+", metavar="TEXT", help="what to say, as Markdown; - reads standard input")
+
+
+def _deliveries(add: Add, common: argparse.ArgumentParser) -> None:
+    deliveries = _group(add, common, "deliveries", "look at messages that went out, or did not")
+    listing = deliveries("list", "deliveries:deliveries_list", "list outgoing parts, the newest first")
+    states = ("due", "sending", "sent", "unknown", "dead", "expired")
+    listing.add_argument(
+        "--state", choices=states, action="append", help="only this state; repeatable (default: those in trouble)"
+    )
+    listing.add_argument("--limit", type=_count, default=50, metavar="N", help="how many (default: 50)")
+    show = deliveries("show", "deliveries:deliveries_show", "show one part and what its state means")
+    show.add_argument("id", type=_count, metavar="ID", help="its number, as `deliveries list` prints it")
 
 
 def _config(add: Add, common: argparse.ArgumentParser) -> None:
@@ -164,7 +214,10 @@ def _routing(add: Add, common: argparse.ArgumentParser) -> None:
     explain.add_argument("--sender", metavar="ID", help="who wrote it (default: the peer of a direct chat)")
 
 
-def _shell(add: Add) -> None:
+def _about(add: Add) -> None:
+    about = add("help", "about:help_", "print the help of a command")
+    about.add_argument("words", nargs="*", metavar="COMMAND", help="for example: config set")
+    add("version", "about:version", "print the version")
     completion = add("completion", "completion:completion", "print the completion script of a shell")
     completion.add_argument("shell", choices=("bash", "zsh", "fish"), help="which shell")
 

@@ -6,16 +6,18 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from tidegate.config.sections.channels import AVAILABLE_CHANNELS
 from tidegate.gateway.cli.call import Call
-from tidegate.gateway.cli.parser import Arguments
-from tidegate.gateway.cli.rpc import ask
+from tidegate.gateway.cli.parser import Arguments, guess
+from tidegate.gateway.cli.rpc import Refused, ask
 from tidegate.gateway.cli.terminal import Style, printable, table
+from tidegate.gateway.program import command
 
 
 def pairing_list(arguments: Arguments) -> int:
     """Print the pending requests."""
     call = Call.of(arguments)
-    rows = ask(call, "pairing.list", channel=arguments.channel or "")
+    rows = ask(call, "pairing.list", channel=_channel(arguments.channel or ""))
     call.show(rows, lambda style: _requests(rows, style))
     return 0
 
@@ -38,13 +40,15 @@ def _requests(rows: list[dict[str, Any]], style: Style) -> Iterator[str]:
     ]
     yield from table(style, heads, cells)
     yield ""
-    yield style.dim(f"tidegate pairing approve {rows[0]['channel']} {rows[0]['code']}")
+    yield style.dim(command(["pairing", "approve", rows[0]["channel"], rows[0]["code"]]))
 
 
 def pairing_approve(arguments: Arguments) -> int:
     """Let somebody in."""
     call = Call.of(arguments)
-    done = ask(call, "pairing.approve", channel=arguments.channel, code=arguments.code, notify=not arguments.quiet)
+    done = ask(
+        call, "pairing.approve", channel=_channel(arguments.channel), code=arguments.code, notify=not arguments.quiet
+    )
     owner = " and is now the owner" if done["owner"] else ""
     call.show(done, lambda _: [f"{_who(done)} may talk to the agent on {done['channel']}{owner}"])
     return 0
@@ -53,9 +57,19 @@ def pairing_approve(arguments: Arguments) -> int:
 def pairing_reject(arguments: Arguments) -> int:
     """Forget a request."""
     call = Call.of(arguments)
-    done = ask(call, "pairing.reject", channel=arguments.channel, code=arguments.code)
+    done = ask(call, "pairing.reject", channel=_channel(arguments.channel), code=arguments.code)
     call.show(done, lambda _: [f"the request of {_who(done)} on {done['channel']} is gone"])
     return 0
+
+
+def _channel(text: str) -> str:
+    """Return `telegram` or `telegram/default` as it is kept. Raises Refused for a channel that does not exist."""
+    channel = text.strip().lower()
+    name = channel.partition("/")[0]
+    if name and name not in AVAILABLE_CHANNELS:
+        known = ", ".join(sorted(AVAILABLE_CHANNELS))
+        raise Refused(f"there is no channel {name!r}{guess(name, AVAILABLE_CHANNELS)}; channels are {known}")
+    return channel
 
 
 def _who(done: dict[str, Any]) -> str:

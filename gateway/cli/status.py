@@ -8,11 +8,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tidegate.gateway.cli.call import Call
+from tidegate.gateway.cli.deliveries import part_cells
 from tidegate.gateway.cli.parser import Arguments
 from tidegate.gateway.cli.rpc import ask
 from tidegate.gateway.cli.terminal import Style, ago, printable, table
+from tidegate.gateway.program import hint
 
 WATCH_SECONDS = 2.0
+NEEDS_A_PERSON = ("stopped", "conflict")
 _COLOURS = {"up": "green", "connecting": "yellow", "retrying": "yellow", "conflict": "red", "stopped": "red"}
 _ADVICE = {
     "conflict": "another program uses this account: stop it, or give this one a bot of its own",
@@ -43,16 +46,21 @@ def _show(call: Call) -> list[str]:
 
 def needs(data: Mapping[str, Any]) -> list[str]:
     """Return what needs a person, one line each."""
-    found = [] if data.get("running") else ["no gateway runs; `tidegate up` or `tidegate gateway run` starts one"]
+    found = [] if data.get("running") else [f"no gateway runs; {hint('up')} or {hint('gateway run')} starts one"]
     found += [str(note) for note in data.get("notes", ())]
     for row in data.get("connections", ()):
-        if row["state"] in ("stopped", "conflict"):
-            reason = row["reason"] or row["state"]
-            found.append(f"{row['channel']}/{row['account']}: {reason} – {_ADVICE[row['state']]}")
+        if row["state"] in NEEDS_A_PERSON:
+            found.append(connection_line(row))
     troubled = data.get("troubled", ())
     if troubled:
         found.append(f"{len(troubled)} message{'s' if len(troubled) > 1 else ''} did not certainly arrive (see below)")
     return [printable(line) for line in found]
+
+
+def connection_line(row: Mapping[str, Any]) -> str:
+    """Return what an account that is down needs, on one line."""
+    reason = row["reason"] or row["state"]
+    return f"{row['channel']}/{row['account']}: {reason} – {_ADVICE[row['state']]}"
 
 
 def lines(data: Mapping[str, Any], style: Style) -> Iterator[str]:
@@ -80,21 +88,21 @@ def lines(data: Mapping[str, Any], style: Style) -> Iterator[str]:
     if data.get("store"):
         size = (data["store"]["bytes"] + data["store"]["wal_bytes"]) / (1 << 20)
         yield f"store       {size:.1f} MiB, {data['store']['path']}"
-    if data["troubled"]:
+    known = {row["id"]: row for row in (*data.get("troubled", ()), *data.get("recent_trouble", ()))}
+    if known:
         yield ""
-        rows = [
-            (row["lane"], row["state"], ago(row["created_at"], now), printable(row["reason"]))
-            for row in data["troubled"]
-        ]
-        yield from table(style, ("TO", "STATE", "WRITTEN", "REASON"), rows)
+        cells = part_cells(sorted(known.values(), key=lambda row: -int(row["id"])), now)
+        yield from table(style, ("ID", "TO", "STATE", "WRITTEN", "REASON"), cells)
+        yield style.dim(f"{hint('deliveries show ID')} says more about one")
 
 
 def _connections(data: Mapping[str, Any], style: Style, now: int) -> Iterator[tuple[str, str, str, str]]:
     for row in data["connections"]:
         state = style.paint(row["state"], _COLOURS.get(row["state"], "yellow"))
-        reason = row["reason"]
-        advice = _ADVICE.get(row["state"], "")
-        told = f"{reason} – {advice}" if reason and advice else reason or advice
+        # Those that need a person are told in full above.
+        told = "see above" if row["state"] in NEEDS_A_PERSON else row["reason"]
+        if row["state"] == "retrying":
+            told = f"{row['reason']} – {_ADVICE['retrying']}".removeprefix(" – ")
         yield f"{row['channel']}/{row['account']}", state, ago(row["alive_at"], now), printable(told)
 
 

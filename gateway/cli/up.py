@@ -11,6 +11,7 @@ from tidegate.gateway.cli.parser import Arguments
 from tidegate.gateway.cli.rpc import running_pid
 from tidegate.gateway.lifecycle import Life
 from tidegate.gateway.lock import AlreadyRunning
+from tidegate.gateway.program import hint
 
 
 def up(arguments: Arguments) -> int:
@@ -55,4 +56,4 @@ async def _run_with_chat(call: Call) -> None:
 
 def _greeting(call: Call, life: Life) -> str:
     port = life.gateway.port if life.gateway is not None else 0
-    return f"Tidegate is up on port {port}; `tidegate logs` shows its log.\n{GREETING}"
+    return f"Tidegate is up on port {port}; {hint('logs')} shows its log.\n{GREETING}"

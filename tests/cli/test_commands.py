@@ -55,10 +55,15 @@ def test_a_person_is_let_in_by_code_with_and_without_a_gateway(state: Path, onli
         (waiting,) = result(tidegate("pairing", "list", "--json", state=state))
         assert (waiting["sender"], waiting["code"]) == ("77", "AB2CD3EF")
         assert "AB2CD3EF" in tidegate("pairing", "list", state=state).stdout
+        for channel in ("telegram", "telegram/default"):
+            assert "AB2CD3EF" in tidegate("pairing", "list", channel, state=state).stdout
+        assert "nobody waits" in tidegate("pairing", "list", "telegram/other", state=state).stdout
+        elsewhere = tidegate("pairing", "approve", "telegram/other", "AB2CD3EF", state=state)
+        assert "no pending request on telegram/other" in elsewhere.stderr
         wrong = tidegate("pairing", "approve", "telegram", "WRONG", state=state)
         assert wrong.returncode == 1
         assert "see `tidegate pairing list`" in wrong.stderr
-        done = tidegate("pairing", "approve", "telegram", "ab2cd3ef", state=state)
+        done = tidegate("pairing", "approve", "telegram/default", "ab2cd3ef", state=state)
         assert done.stdout.strip() == "Ana (77) may talk to the agent on telegram and is now the owner"
         assert result(tidegate("pairing", "list", "--json", state=state)) == []
         assert (
@@ -180,6 +185,8 @@ def test_logs_are_followed_over_a_rotation(state: Path):
         stdout=subprocess.PIPE,
         text=True,
         env=clean_environment(HOME=str(state)),
+        # A job that a script puts into the background starts with SIGINT ignored, and its children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     assert follower.stdout is not None
     try:
@@ -190,9 +197,11 @@ def test_logs_are_followed_over_a_rotation(state: Path):
         file.rename(file.with_name("gateway.log.1"))
         file.write_text('{"event": "three", "level": "info"}\n')
         assert json.loads(follower.stdout.readline())["event"] == "three"
-    finally:
         follower.send_signal(signal.SIGINT)
         assert follower.wait(10) == 130
+    finally:
+        follower.kill()
+        follower.wait()
         follower.stdout.close()
 
 

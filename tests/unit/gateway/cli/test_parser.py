@@ -9,12 +9,14 @@ import sys
 
 import pytest
 
+from tidegate import __version__
 from tidegate.gateway.cli.completion import walk
+from tidegate.gateway.cli.main import run
 from tidegate.gateway.cli.parser import Arguments, build_parser
 
 
 def parsed(*words: str) -> Arguments:
-    return build_parser().parse_args(words, namespace=Arguments())
+    return build_parser().parse_fully(words)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +62,7 @@ def test_every_command_takes_json():
         ("route", "explain", "--channel", "x", "--peer", "person:7"),
         ("logs", "-n", "0"),
         ("nonsense",),
-        (),
+        ("status", "--wach"),
     ],
 )
 def test_wrong_words_end_with_code_two(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]):
@@ -68,6 +70,42 @@ def test_wrong_words_end_with_code_two(words: tuple[str, ...], capsys: pytest.Ca
         parsed(*words)
     assert ended.value.code == 2
     assert "usage: tidegate" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("statsu",), "did you mean 'status'?"),
+        (("config", "st"), "did you mean 'set'?"),
+        (("config", "check", "--efective"), "did you mean '--effective'?"),
+        (("help", "config", "chekc"), "did you mean 'check'?"),
+    ],
+)
+def test_a_mistyped_word_is_guessed_and_the_usage_is_that_of_its_command(
+    words: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]
+):
+    with pytest.raises(SystemExit) as ended:
+        run(words)
+    shown = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert told in shown
+    if "--efective" in words:
+        assert "usage: tidegate config check " in shown
+
+
+@pytest.mark.parametrize("words", [(), ("config",), ("gateway",)])
+def test_a_command_alone_that_only_groups_others_prints_its_help(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+):
+    assert run(words) == 2
+    assert ("commands:" if not words else "actions:") in capsys.readouterr().err
+
+
+def test_help_and_version_are_commands_too(capsys: pytest.CaptureFixture[str]):
+    assert run(("help", "config", "set")) == 0
+    assert "usage: tidegate config set" in capsys.readouterr().out
+    assert run(("version",)) == 0
+    assert capsys.readouterr().out == f"tidegate {__version__}\n"
 
 
 def test_help_loads_nothing_heavy():

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tidegate.config.load import load_config
-from tidegate.gateway.cli.parser import Arguments, build_parser
+from tidegate.gateway.cli.parser import build_parser
 from tidegate.gateway.cli.route import ask, imagine, lines, to_data
 from tidegate.gateway.cli.terminal import Style
 from tidegate.gateway.offline import StoredPeople
@@ -22,7 +22,7 @@ def explained(tmp_path: Path, config: dict[str, Any], words: str, people: Stored
     path = tmp_path / "tidegate.json"
     path.write_text(json.dumps(config, indent=1))
     loaded = load_config(path, environ={"HOME": str(tmp_path)}, state_dir=tmp_path)
-    arguments = build_parser().parse_args(["route", "explain", *words.split()], namespace=Arguments())
+    arguments = build_parser().parse_fully(["route", "explain", *words.split()])
     data = to_data(ask(loaded, Site(tmp_path, path), imagine(arguments), people or StoredPeople()))
     assert list(lines(data, Style(colour=True)))
     return data
