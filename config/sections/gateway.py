@@ -22,6 +22,15 @@ class RateLimit(Section):
     """Never lock out connections from this machine."""
 
 
+class TrustedProxy(Section):
+    """How the proxy of mode `trusted-proxy` tells who the person is."""
+
+    user_header: str = "x-forwarded-user"
+    """Header with the person's name; believed from `gateway.trustedProxies` only."""
+    allow_users: Names = ()
+    """The only persons who may come in; empty: all whom the proxy lets through."""
+
+
 class GatewayAuth(Section):
     """How a connection proves that it is the operator's."""
 
@@ -33,6 +42,8 @@ class GatewayAuth(Section):
     """Shared password for mode `password`."""
     rate_limit: Lazy[RateLimit] = absent(RateLimit)
     """Limits on wrong secrets."""
+    trusted_proxy: Lazy[TrustedProxy] = absent(TrustedProxy)
+    """Who the person is, in mode `trusted-proxy`."""
 
     @property
     def effective_mode(self) -> Literal["none", "token", "password", "trusted-proxy"]:
@@ -40,6 +51,27 @@ class GatewayAuth(Section):
         if self.mode is not None:
             return self.mode
         return "password" if self.password is not None and self.token is None else "token"
+
+
+class ControlUi(Section):
+    """Pages in a browser."""
+
+    allowed_origins: Names = ()
+    """Origins (`https://host:port`) of pages that may connect besides our own; their hosts may name this gateway."""
+
+
+class NodePairing(Section):
+    """How new devices are admitted."""
+
+    auto_approve_local: Flag = True
+    """A new device on this machine that shows the shared secret is paired without asking."""
+
+
+class NodesSection(Section):
+    """Devices that connect."""
+
+    pairing: Lazy[NodePairing] = absent(NodePairing)
+    """How new devices are admitted."""
 
 
 class Reload(Section):
@@ -62,6 +94,10 @@ class GatewaySection(Section):
     """Address for `bind: "custom"`."""
     auth: Lazy[GatewayAuth] = absent(GatewayAuth)
     """How a connection proves that it is the operator's."""
+    control_ui: Lazy[ControlUi] = absent(ControlUi)
+    """Pages in a browser."""
+    nodes: Lazy[NodesSection] = absent(NodesSection)
+    """Devices that connect."""
     reload: Lazy[Reload] = absent(Reload)
     """What happens when the file changes."""
     trusted_proxies: Names = ()

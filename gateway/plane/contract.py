@@ -174,6 +174,8 @@ class Method:
         roles: Who may call it at all.
         hidden: Callable, but not listed in `features.methods`.
         write_budget: Counts against the budget of 30 control-plane writes a minute.
+        precheck: Looks at the raw parameters before the model does, for methods whose clients expect that
+            order; raises RpcError.
     """
 
     name: str
@@ -183,6 +185,7 @@ class Method:
     roles: frozenset[Role] = frozenset({Role.OPERATOR})
     hidden: bool = False
     write_budget: bool = False
+    precheck: Callable[[Any], None] | None = None
 
 
 class MethodTable:
@@ -216,7 +219,8 @@ class PlaneEvent:
     """An event for connected clients.
 
     Attributes:
-        scope: What an operator needs to see it; None shows it to every operator.
+        scope: What an operator needs to see it, besides what the table in `broadcast.py` asks for events of this
+            name; None asks for no more.
         session: The session it belongs to, for clients that asked for some sessions only; empty for none.
         drop_if_slow: A slow client may miss it.
         only: Connections that get it; None for all who may.
@@ -225,7 +229,7 @@ class PlaneEvent:
 
     name: str
     payload: Any
-    scope: Scope | None = Scope.READ
+    scope: Scope | None = None
     session: str = ""
     drop_if_slow: bool = False
     only: frozenset[str] | None = None

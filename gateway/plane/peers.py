@@ -1,0 +1,114 @@
+"""Where a request comes from: the address of the socket decides, headers only take trust away.
+
+A name in `Host` that is not ours is refused on every route, which closes DNS rebinding; a foreign `Origin` is
+refused too, which closes cross-site requests from a browser.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+FORWARDING_HEADERS = (
+    "Forwarded",
+    "X-Forwarded-For",
+    "X-Forwarded-Host",
+    "X-Forwarded-Proto",
+    "X-Real-IP",
+    "CF-Connecting-IP",
+    "True-Client-IP",
+    "Tailscale-User-Login",
+    "Via",
+)
+"""A request with one of these came through a proxy, whatever address it comes from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Who is at the other end.
+
+    Attributes:
+        ip: Address of the client: of the socket, or as a trusted proxy tells it.
+        is_local: A direct connection from this machine.
+        proxied_by_trusted: The socket belongs to a configured proxy.
+        origin: The `Origin` header, or None.
+    """
+
+    ip: str
+    is_local: bool
+    proxied_by_trusted: bool = False
+    origin: str | None = None
+
+
+def parse_networks(names: Iterable[str]) -> tuple[Network, ...]:
+    """Return addresses and networks. Raises ValueError for anything else."""
+    return tuple(ipaddress.ip_network(name, strict=False) for name in names)
+
+
+def peer_of(address: str, headers: Mapping[str, str], trusted: Iterable[Network]) -> Peer:
+    """Return the peer of a request from the address of its socket and its headers."""
+    ip = _ip(address)
+    forwarded = any(name in headers for name in FORWARDING_HEADERS)
+    origin = headers.get("Origin")
+    if ip is None:
+        return Peer(address or "unknown", False, origin=origin)
+    networks = tuple(trusted)
+    is_proxy = any(ip in network for network in networks if network.version == ip.version)
+    if is_proxy and forwarded:
+        return Peer(_client_behind(headers, networks) or str(ip), False, True, origin)
+    return Peer(str(ip), ip.is_loopback and not forwarded, is_proxy, origin)
+
+
+def _client_behind(headers: Mapping[str, str], trusted: tuple[Network, ...]) -> str | None:
+    """Return the last hop that no trusted proxy stands for: what is written left of it anybody may have written."""
+    for hop in reversed([part.strip() for part in headers.get("X-Forwarded-For", "").split(",")]):
+        ip = _ip(hop)
+        if ip is None:
+            return None
+        if not any(ip in network for network in trusted if network.version == ip.version):
+            return str(ip)
+    return None
+
+
+def _ip(text: str) -> IpAddress | None:
+    try:
+        found = ipaddress.ip_address(text.strip().strip("[]").split("%")[0])
+    except ValueError:
+        return None
+    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return mapped or found
+
+
+def host_is_ours(host: str | None, allowed_origins: Iterable[str], bind_host: str = "") -> bool:
+    """Return whether a `Host` header names this gateway.
+
+    An address cannot be rebound and is accepted; of names only `localhost`, this machine's own and configured ones.
+    """
+    if host is None:
+        return True
+    name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
+    if not name:
+        return False
+    if _ip(name) is not None or name == "localhost" or name.endswith(".localhost"):
+        return True
+    machine = socket.gethostname().lower()
+    known = {machine, f"{machine.split('.')[0]}.local", bind_host.lower()}
+    known.update(urlsplit(origin).hostname or "" for origin in allowed_origins)
+    return name in known
+
+
+def origin_is_allowed(origin: str, host: str | None, allowed_origins: Iterable[str]) -> bool:
+    """Return whether a browser page of this origin may talk to us: our own page, or a configured one."""
+    parts = urlsplit(origin)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        return False
+    wanted = f"{parts.scheme}://{parts.netloc}".lower()
+    if wanted in {allowed.rstrip("/").lower() for allowed in allowed_origins}:
+        return True
+    return host is not None and parts.netloc.lower() == host.lower()
