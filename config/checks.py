@@ -186,6 +186,10 @@ def check_safety(findings: Findings, config: Config) -> None:
             findings.warn(path[:-1], message, "set botToken, tokenFile or TELEGRAM_BOT_TOKEN")
 
 
+OWN_FOLDERS = frozenset({"config", "logs", "blobs"})
+"""Folders of the state directory that are the gateway's own."""
+
+
 def check_workspaces(findings: Findings, config: Config, state_dir: Path) -> None:
     """Refuse a workspace from which an agent could change its own configuration or the gateway's state."""
     if any(problem.path.split(".")[0] == "agents" for problem in findings.problems):
@@ -193,7 +197,8 @@ def check_workspaces(findings: Findings, config: Config, state_dir: Path) -> Non
     kept = (Path(os.path.realpath(state_dir)), Path(os.path.realpath(findings.main)))
     for agent in config.agents.roster():
         workspace = Path(os.path.realpath(agent.workspace))
-        if not any(path == workspace or path.is_relative_to(workspace) for path in kept):
+        inside = workspace.relative_to(kept[0]).parts[:1] if workspace.is_relative_to(kept[0]) else ()
+        if not any(path.is_relative_to(workspace) for path in kept) and not set(inside) & OWN_FOLDERS:
             continue
         entry = config.agents.entries.get(agent.id)
         own = entry is not None and entry.workspace is not None

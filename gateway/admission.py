@@ -54,6 +54,9 @@ ALBUM_WINDOW = 800_000
 MAX_TEXT = 200_000
 """Characters of one message; more is cut, and the agent is told."""
 
+SHARED_COMMANDS = frozenset({"new", "reset", "resume", "queue"})
+"""Commands that change a session for everybody in it."""
+
 Render = Callable[[Address, str], tuple[TextPart, ...]]
 """Splits a Markdown text into parts for the platform of an address."""
 
@@ -134,10 +137,23 @@ class Judge:
             record = Record(state, "not addressed", session.key, session.agent, owner, keep)
             return NewEvent(event, record if keep else replace(record, session_key="", keep_text=False))
         if is_command or self._resets(event, username):
+            may = may and not self._is_owners_alone(event, owner=owner)
             reason = "" if may else "not authorized"
             state = EventState.COMMAND if may else EventState.IGNORED
             return NewEvent(event, Record(state, reason, session.key, session.agent, owner))
         return self._enqueue(event, session, owner=owner, may_command=may)
+
+    def _is_owners_alone(self, event: MessageEvent, *, owner: bool) -> bool:
+        """Return whether a command changes a group's session for everybody, which only the owner may do there.
+
+        Where no owner is known, or `commands.allowFrom` says who may use commands, that decides.
+        """
+        if owner or event.peer.kind is PeerKind.DIRECT or self.rules.command_lists is not None:
+            return False
+        if not (self.rules.owners or self.people.owners):
+            return False
+        command = self.command(event)
+        return command is not None and command.name in SHARED_COMMANDS
 
     def _skips(
         self,

@@ -145,6 +145,7 @@ class Gateway:
             bus=bus,
             clock=clock,
             render=self.renderers.render,
+            wake_lane=self.outbox.wake,
         )
         self._runner = TurnRunner(services, self._rules, self._agents)
         self.workers = SessionWorkers(

@@ -11,7 +11,7 @@ from tidegate.agent_runtime.transcript import decode_message
 from tidegate.clock import SECOND, Clock
 from tidegate.events import Address
 from tidegate.gateway import replies
-from tidegate.gateway.connections import Connections
+from tidegate.gateway.connections import Connections, ConnectionState
 from tidegate.gateway.parts import text_drafts
 from tidegate.gateway.people import People
 from tidegate.gateway.program import hint
@@ -115,6 +115,18 @@ class Control:
             "troubled": [_part(part) for part in troubled],
             "recent_trouble": [_part(part) for part in recent],
             "store": dict(self._store.statistics()),
+        }
+
+    def concerns(self) -> dict[str, Any]:
+        """Return what a person who just came should know: notes, and accounts that only a person can help."""
+        down = (ConnectionState.STOPPED, ConnectionState.CONFLICT)
+        return {
+            "notes": list(self._facts().get("notes", ())),
+            "connections": [
+                {"channel": row.channel, "account": row.account, "state": row.state.value, "reason": row.reason}
+                for row in self._connections.all()
+                if row.state in down
+            ],
         }
 
     async def sessions_list(self, limit: int = 50) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
+from dataclasses import replace
 from typing import cast
 
 import structlog
@@ -206,6 +207,9 @@ class Outbox:
         except DeliveryUnavailable as error:
             return self._again_in(delivery, self._backoff(delivery.attempt), str(error))
         except DeliveryRefused as error:
+            if part.edit_of is not None:
+                # A refused edit surely showed nothing: the message is gone, the answer is not.
+                return replace(self._again_in(delivery, 0.0, str(error)), sends_anew=True)
             return Settlement(delivery.id, DeliveryState.DEAD, reason=str(error))
         except (DeliveryUnknown, TimeoutError) as error:
             return self._unknown(adapter, delivery, str(error) or "no answer in time")
@@ -239,7 +243,10 @@ class Outbox:
         return outcome
 
     def _again_in(self, delivery: Delivery, seconds: float, reason: str) -> Settlement:
+        # Never later than the part is given up, so that the owner hears of that in time.
+        given_up = delivery.created_at + int(self.max_age * SECOND) + SECOND
         due_at = self._clock.now() + int(seconds * SECOND)
+        due_at = min(due_at, max(given_up, self._clock.now()))
         return Settlement(delivery.id, DeliveryState.DUE, due_at=due_at, reason=reason)
 
     @staticmethod

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import structlog
 
@@ -17,8 +17,10 @@ from tidegate.config.store import load_or_last_good, save_last_good
 from tidegate.errors import ConfigError
 from tidegate.faults import Faults
 from tidegate.gateway.app import Gateway, open_gateway
+from tidegate.gateway.bus import Fact
 from tidegate.gateway.lock import StateLock
 from tidegate.gateway.logging import Redactor, RotatingFile, configure_logging, log_path
+from tidegate.gateway.program import hint
 from tidegate.gateway.site import Site
 
 CRASH_VARIABLE = "TIDEGATE_CRASH_AT"
@@ -133,7 +135,7 @@ class Life:
     def _tell_problems(self, gateway: Gateway, problems: object, loaded: Loaded) -> None:
         broken = list(problems) if isinstance(problems, tuple) else []
         if broken:
-            gateway.notes.append("the configuration is broken; the last good copy is in use")
+            gateway.notes.append(_broken("the last good copy is in use", broken))
             for problem in broken:
                 log.error("config.broken", problem=str(problem))
             log.error("config.last_good_in_use", hint="fix the file; it is read again when it changes")
@@ -166,7 +168,8 @@ class Life:
         except InvalidConfig as error:
             for problem in error.problems:
                 log.error("config.broken", problem=str(problem))
-            gateway.notes[:] = ["the configuration file is broken; the one before it stays in force"]
+            gateway.notes[:] = [_broken("the one before it stays in force", error.problems)]
+            gateway.bus.publish(Fact("config.broken", data={"notes": list(gateway.notes)}))
             return {"reloaded": False, "problems": [str(problem) for problem in error.problems]}
         self._is_last_good = False
         changes = diff(gateway.loaded.config, loaded.config)
@@ -177,9 +180,16 @@ class Life:
             return {"reloaded": False, "problems": [str(error)]}
         needs = sorted(restarts(changes))
         gateway.notes[:] = ["a changed setting needs a restart of the gateway"] if "gateway" in needs else []
+        gateway.bus.publish(Fact("config.reloaded", data={"notes": list(gateway.notes)}))
         await self._keep_as_good(gateway.loaded)
         log.info("config.reloaded", changed=[change.path for change in changes][:20], restarts=needs or None)
         return {"reloaded": True, "changed": [change.path for change in changes], "restarts": needs}
+
+
+def _broken(instead: str, problems: Sequence[object]) -> str:
+    """Return the note about a file that is refused, with the first thing that is wrong with it."""
+    more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
+    return f"the configuration is broken, {instead}: {problems[0]}{more}; run {hint('config check')}"
 
 
 def _settle_memory() -> None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from tidegate.errors import TidegateError
 from tidegate.gateway.program import hint
+
+ATTEMPTS = 5
+ATTEMPT_SECONDS = 0.1
 
 
 class AlreadyRunning(TidegateError):
@@ -40,7 +44,7 @@ class StateLock:
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(descriptor)
         except OSError as error:
             pid = _read_pid(descriptor)
             os.close(descriptor)
@@ -57,6 +61,18 @@ class StateLock:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+
+def _lock(descriptor: int) -> None:
+    """Lock the file, waiting a moment for a command that holds it only while it looks into the store."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            time.sleep(ATTEMPT_SECONDS)
+        else:
+            return
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _read_pid(descriptor: int) -> int:

@@ -66,9 +66,9 @@ class InboundMedia:
     async def _take_one(
         self, event: MessageEvent, attachment: Attachment, workspace: WorkspaceFiles, rules: ChannelRules
     ) -> tuple[str, Image | None]:
-        name = attachment.name or attachment.kind.value
+        name = " ".join(attachment.name.split())[:120] or attachment.kind.value
         if attachment.kind is MediaKind.LOCATION:
-            return f"location: {attachment.name}", None
+            return f"location: {name}", None
         if attachment.problem:
             return f"{name}: not received ({attachment.problem})", None
         where = event.address

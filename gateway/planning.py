@@ -11,7 +11,7 @@ from tidegate.events import MessageEvent, PeerKind
 from tidegate.gateway.ruleset import Ruleset
 from tidegate.routing import keys
 from tidegate.routing.queue_overflow import OverflowSummary, summary_line
-from tidegate.routing.queue_policy import QueuedItem, plan_turn
+from tidegate.routing.queue_policy import QueuedItem, plan_turn, quote_imitations
 from tidegate.routing.queue_settings import QueueMode
 from tidegate.routing.reset import SessionTimes, freshness, reset_policy, reset_type
 from tidegate.sessions.model import ClaimRules, Overflow, QueuedEvent, SessionFacts, TurnPlan, UserText
@@ -80,7 +80,7 @@ def _bursts(waiting: Sequence[QueuedEvent]) -> list[list[QueuedEvent]]:
 def _item(burst: Sequence[QueuedEvent]) -> QueuedItem:
     first, events = burst[0], [item.event for item in burst]
     joiner = "" if events[0].continues else "\n"
-    text = joiner.join(event.text for event in events if event.text)
+    text = quote_imitations(joiner.join(event.text for event in events if event.text))
     has_media = any(event.attachments for event in events)
     return QueuedItem(
         seq=first.seq,
@@ -102,7 +102,7 @@ def _quoted(event: MessageEvent) -> str:
 
 
 def _said(event: MessageEvent) -> str:
-    return f"{_who(event)}: {event.text or '(attachment)'}"
+    return f"{_who(event)}: {quote_imitations(event.text) or '(attachment)'}"
 
 
 def _who(event: MessageEvent) -> str:

@@ -12,12 +12,13 @@ from tidegate.gateway.connections import Connections
 from tidegate.gateway.delivery import SEND_SECONDS, Outbox
 from tidegate.gateway.egress import visible_so_far
 from tidegate.ids import new_id
-from tidegate.sessions.model import ClaimedTurn, DeliveryState, Draft, Settlement
+from tidegate.sessions.model import ClaimedTurn, DeliveryKind, DeliveryState, Draft, Settlement
 from tidegate.sessions.store import DeliveryStore
 
 FIRST_AFTER = 1.0
 """Seconds before a preview appears: a quick answer stays one call."""
 CURSOR = " ▍"
+STOPPED = "(stopped)"
 
 log = structlog.get_logger("preview")
 
@@ -39,7 +40,7 @@ class Preview:
         self._store = store
         self._text: list[str] = []
         self._shown = ""
-        self._message: str | None = None
+        self._message: str | None = turn.preview
         self._failed = False
         self._more = asyncio.Event()
         self._stopping = asyncio.Event()
@@ -57,6 +58,18 @@ class Preview:
         """Let `run` end after the call that is under way, if any."""
         self._stopping.set()
         self._more.set()
+
+    async def close(self) -> None:
+        """Leave what was shown as it stands, without its cursor, marked as stopped."""
+        adapter = self._connections.adapter_for(self._address)
+        if self._message is None or adapter is None:
+            return
+        text = f"{visible_so_far(''.join(self._text)).strip()}\n\n{STOPPED}".strip()
+        parts = adapter.render(text)
+        first = {"body": parts[0].body, "plain": parts[0].plain, "edit_of": self._message}
+        drafts = [Draft(self._address, first, DeliveryKind.NOTICE)]
+        drafts += [Draft(self._address, {"body": p.body, "plain": p.plain}, DeliveryKind.NOTICE) for p in parts[1:]]
+        await self._store.add_deliveries(drafts)
 
     async def discard(self) -> None:
         """Take the preview back: nothing will be said after all. Call it once `run` has ended."""

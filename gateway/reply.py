@@ -25,6 +25,9 @@ from tidegate.gateway.parts import file_draft, text_drafts
 from tidegate.gateway.ruleset import Ruleset
 from tidegate.sessions.model import ClaimedTurn, Draft, Finish, TurnState
 
+MAX_TOKENS = 1 << 53
+"""More than this a server cannot mean."""
+
 Render = Callable[[Address, str], tuple[TextPart, ...]]
 
 
@@ -47,8 +50,8 @@ class ReplyMaker:
             messages=(),
             drafts=() if silent else self._drafts(self._with_notes(text, "")),
             state=TurnState.FAILED,
-            tokens_in=usage.input if usage else 0,
-            tokens_out=usage.output if usage else 0,
+            tokens_in=min(usage.input, MAX_TOKENS) if usage else 0,
+            tokens_out=min(usage.output, MAX_TOKENS) if usage else 0,
             reason=reason,
         )
 
@@ -72,8 +75,8 @@ class ReplyMaker:
             drafts=drafts,
             state=TurnState.ANSWERED,
             model=outcome.model,
-            tokens_in=outcome.usage.input,
-            tokens_out=outcome.usage.output,
+            tokens_in=min(outcome.usage.input, MAX_TOKENS),
+            tokens_out=min(outcome.usage.output, MAX_TOKENS),
             reason=outcome.limit,
         )
 

@@ -102,9 +102,13 @@ class Ruleset:
 
     def is_private(self, key: str) -> bool:
         """Return whether a direct session of the owner is theirs alone: not when a scope shares it with others."""
-        chosen = self.table.scopes.dm_scope
-        if chosen is not DmScope.MAIN or not key.endswith(":main"):
+        scopes = self.table.scopes
+        shared = {scopes.dm_scope, *(binding.dm_scope for binding in self.table.bindings)}
+        rooms = {scopes.group_scope, *(binding.group_scope for binding in self.table.bindings)}
+        if not key.endswith(":main") or not (DmScope.MAIN in shared or GroupScope.MAIN in rooms):
             return True
+        if GroupScope.MAIN in rooms:
+            return False
         return all(
             self._only_owner(rules.access) for (channel, _), rules in self.channels.items() if channel != TERMINAL
         )

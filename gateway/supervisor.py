@@ -29,6 +29,8 @@ from tidegate.sessions.store import EventStore
 FIRST_DELAY = 0.5
 """Seconds before the first new attempt; doubles up to the last one, with jitter."""
 LAST_DELAY = 60.0
+LONGEST_DELAY = 900.0
+"""Longest wait before a new attempt, whatever the platform asked for: sending waits for it as well."""
 CONFLICT_DELAY = 30.0
 """Seconds between attempts while somebody else holds the connection: longer than a long poll lasts."""
 SILENCE_LIMIT = 120.0
@@ -131,7 +133,7 @@ class Supervisor:
             return CONFLICT_DELAY * (1 + random.random() / 4)
         except AdapterUnavailable as error:
             self._tell(ConnectionState.RETRYING, str(error))
-            return max(self._backoff.next(), error.retry_after or 0.0)
+            return max(self._backoff.next(), min(error.retry_after or 0.0, LONGEST_DELAY))
         except TimeoutError:
             self._tell(ConnectionState.RETRYING, f"no sign of life for {self._silence_limit:.0f} s")
             return self._backoff.next()

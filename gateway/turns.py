@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import structlog
@@ -17,7 +19,7 @@ from tidegate.agent_runtime.tools.invoke import Toolbox, result_chars
 from tidegate.agent_runtime.transcript import decode_message, encode_message
 from tidegate.agent_runtime.turn import EndReason, TurnInput, TurnOutcome
 from tidegate.clock import Clock
-from tidegate.errors import LeaseLost, ModelError
+from tidegate.errors import LeaseLost, ModelError, StoreError
 from tidegate.events import Address, MessageEvent, PeerKind
 from tidegate.gateway import replies
 from tidegate.gateway.agents import Agent, AgentFactory, Room
@@ -34,6 +36,8 @@ from tidegate.sessions.store import DeliveryStore, TurnStore
 
 Render = Callable[[Address, str], tuple[TextPart, ...]]
 
+CLOSE_SECONDS = 3.0
+"""How long a stopped turn may take to tidy up what it showed."""
 UNANSWERED = "(I gave no answer to this: it was stopped, or something failed.)"
 """What the agent finds in its transcript in place of an answer that was never given."""
 
@@ -124,6 +128,7 @@ class TurnServices:
     bus: EventBus
     clock: Clock
     render: Render
+    wake_lane: Callable[[Address], None]
 
 
 class TurnRunner:
@@ -140,19 +145,33 @@ class TurnRunner:
 
     async def run(self, turn: ClaimedTurn) -> Finish:
         """Run a turn to its end. Raises LeaseLost when it was ended from outside."""
+        try:
+            return await self._run_to_end(turn)
+        except (LeaseLost, asyncio.CancelledError):
+            self._tell("turn.cut_off", turn)
+            raise
+
+    async def _run_to_end(self, turn: ClaimedTurn) -> Finish:
         rules, agents, services = self._rules, self._agents, self._services
         maker = ReplyMaker(turn, rules, services.render, services.outbound_media)
         self._tell("turn.started", turn, attempt=turn.attempt)
         if turn.exhausted:
+            self._tell("turn.ended", turn, state="failed", model="")
             return maker.failure(replies.EXHAUSTED, "exhausted")
         try:
             agent = await agents.get(turn.agent)
         except ModelError as error:
             log.error("turn.no_agent", session=turn.lease.key, agent=turn.agent, reason=str(error))
+            self._tell("turn.failed", turn, kind=error.kind, reason=str(error), model="")
+            self._tell("turn.ended", turn, state="failed", model="")
             return maker.failure(replies.failure(error.kind), error.kind)
         room = agent.room(turn.lease.key, is_private=_is_private(turn, rules))
         preview = Preview(turn, services.connections, services.outbox, services.outbox_store)
-        outcome = await self._run_watched(turn, agent, room, rules, preview)
+        try:
+            outcome = await self._run_watched(turn, agent, room, rules, preview)
+        except (asyncio.CancelledError, LeaseLost):
+            await self._close_if_stopped(turn, preview)
+            raise
         end = await self._end(maker, agent, room, outcome)
         if not end.drafts:
             await preview.discard()
@@ -172,8 +191,22 @@ class TurnRunner:
 
     def fail(self, turn: ClaimedTurn, _error: BaseException) -> Finish:
         """Return the end of a turn whose run broke unexpectedly."""
+        self._tell("turn.ended", turn, state="failed", model="")
         maker = ReplyMaker(turn, self._rules, self._services.render, self._services.outbound_media)
         return maker.failure(replies.FAILURE, "internal")
+
+    async def _close_if_stopped(self, turn: ClaimedTurn, preview: Preview) -> None:
+        """Mark a preview whose turn was stopped; one whose process stops is taken up again by the next."""
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._services.store.journal(turn, JournalEntry())
+        except LeaseLost:
+            with suppress(StoreError, TimeoutError):
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await preview.close()
+                self._services.wake_lane(turn.reply_event.address)
+        except (StoreError, TimeoutError) as error:
+            log.warning("preview.not_closed", session=turn.lease.key, error=str(error))
 
     def _tell_failure(self, turn: ClaimedTurn, agent: Agent, outcome: TurnOutcome) -> None:
         """Say in the log, and to whoever watches, what a chat is told only in general words."""
@@ -262,7 +295,8 @@ class TurnRunner:
 
     def _tell(self, fact: str, turn: ClaimedTurn, **data: object) -> None:
         if self._services.bus.is_watched:
-            self._services.bus.publish(Fact(fact, turn.lease.key, {"run": turn.run_id, **data}))
+            where = {"run": turn.run_id, "lane": str(turn.reply_event.address)}
+            self._services.bus.publish(Fact(fact, turn.lease.key, {**where, **data}))
 
 
 def _is_private(turn: ClaimedTurn, rules: Ruleset) -> bool:

@@ -12,7 +12,12 @@ from tidegate.events import Address, Sender
 from tidegate.routing.queue_settings import QueueMode
 
 TITLE: Final = "[Messages that arrived while the agent was busy]"
-_IMITATION: Final = re.compile(r"^(?=[ \t]*(?:---[ \t]*$|Queued #\d|\[Messages that arrived))", re.MULTILINE)
+_IMITATION: Final = re.compile(
+    r"(?:^|(?<=[\r\x0b\x0c\x85\u2028\u2029]))(?=[ \t]*(?:---[ \t]*(?:$|[\r\x0b\x0c\x85\u2028\u2029])|Queued #\d"
+    r"|\[(?:Messages that arrived|Earlier messages in this chat|The message to answer|In reply to|Queue overflow"
+    r"|Files that came)))",
+    re.MULTILINE,
+)
 _MAX_NAME: Final = 64
 
 
@@ -161,11 +166,11 @@ def merged_text(items: Sequence[QueuedItem]) -> str:
     for number, item in enumerate(items, 1):
         name = _name(item.sender)
         said_by = f" (from {name})" if name else ""
-        parts.append(f"---\nQueued #{number}{said_by}\n{_quoted(item.text)}")
+        parts.append(f"---\nQueued #{number}{said_by}\n{quote_imitations(item.text)}")
     return "\n\n".join(parts)
 
 
-def _quoted(text: str) -> str:
+def quote_imitations(text: str) -> str:
     """Return `text` with lines that look like our own separators marked as quoted, so that nobody can forge one."""
     return _IMITATION.sub("> ", text)
 

@@ -16,6 +16,8 @@ DEFAULT_DEBOUNCE_MS: Final = 500
 DEFAULT_CAP: Final = 20
 MAX_DEBOUNCE_MS: Final = 3_600_000
 """An hour: whoever sets more means something else."""
+MAX_CHAT_DEBOUNCE_MS: Final = 60_000
+"""What somebody may set from a chat: a session is shared in groups."""
 MAX_CAP: Final = 1_000
 
 
@@ -206,9 +208,12 @@ def _apply(override: QueueOverride, word: str) -> QueueOverride | str:
     match option["name"].lower():
         case "debounce":
             try:
-                return replace(override, debounce_ms=parse_duration_ms(value, "ms"))
+                chosen = parse_duration_ms(value, "ms")
             except ValueError:
                 return f"invalid debounce {value!r}; use for example 500ms or 2s"
+            if chosen > MAX_CHAT_DEBOUNCE_MS:
+                return f"invalid debounce {value!r}; at most {MAX_CHAT_DEBOUNCE_MS // 1000}s"
+            return replace(override, debounce_ms=chosen)
         case "cap":
             if not (value.isascii() and value.isdigit() and int(value[:9]) > 0):
                 return f"invalid cap {value!r}; use a whole number above zero"

@@ -17,6 +17,7 @@ from tidegate.events import (
     PeerKind,
     ReplyTo,
     Sender,
+    clean_text,
 )
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -42,7 +43,7 @@ def event_identity(event: MessageEvent) -> bytes:
         event.kind.value,
         event.revision,
     )
-    return hashlib.blake2b("\x1f".join(parts).encode(), digest_size=16).digest()
+    return hashlib.blake2b("\x1f".join(parts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def encode_event(event: MessageEvent, *, keep_text: bool = True) -> str:
@@ -86,7 +87,8 @@ def encode_event(event: MessageEvent, *, keep_text: bool = True) -> str:
         data["co"] = 1
     if event.author_is_self:
         data["us"] = 1
-    return _encode(data)
+    # Names and ids come from the platform as they are; a lone surrogate in one must not keep an event out.
+    return clean_text(_encode(data))
 
 
 def decode_event(text: str) -> MessageEvent:

@@ -319,6 +319,7 @@ class ClaimedTurn:
         notice: Why a new conversation was begun with this turn (daily, idle), or empty.
         exhausted: It was started too often already; end it with a plain failure.
         set_aside: How many older messages the interrupt left unanswered.
+        preview: Platform id of the message in which an earlier attempt showed its answer, or None.
     """
 
     lease: Lease
@@ -335,6 +336,7 @@ class ClaimedTurn:
     notice: str = ""
     exhausted: bool = False
     set_aside: int = 0
+    preview: str | None = None
 
     @property
     def reply_event(self) -> MessageEvent:
@@ -411,6 +413,7 @@ class Settlement:
 
     Attributes:
         state: SENT, DUE (again, at `due_at`), UNKNOWN, DEAD or EXPIRED.
+        sends_anew: The message it was to replace is gone: the part becomes a message of its own.
     """
 
     delivery: int
@@ -418,6 +421,7 @@ class Settlement:
     platform_id: str | None = None
     due_at: int = 0
     reason: str = ""
+    sends_anew: bool = False
 
 
 @dataclass(frozen=True, slots=True)

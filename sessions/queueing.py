@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tidegate.clock import HOUR
 from tidegate.events import Address, MessageEvent
 from tidegate.sessions.model import Enqueue, Overflow, QueuedEvent, QueueRule
 
@@ -151,3 +152,12 @@ def overflow_of(left_out: Sequence[QueuedEvent]) -> Overflow:
     """Return what the planner hears about summarised events, given in their order."""
     firsts = [item for item in left_out if not item.joins] or list(left_out)
     return Overflow(len(firsts), tuple(item.event.text for item in firsts))
+
+
+LONGEST_WAIT = 2 * HOUR
+"""No legal wait is longer. An instant further ahead was written before the machine's clock was set back."""
+
+
+def is_ahead(instant: int, now: int) -> bool:
+    """Tell whether something has to wait for an instant (both in microseconds UTC)."""
+    return now < instant <= now + LONGEST_WAIT

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from tidegate.events import Address, MessageEvent
+from tidegate.sessions.devices import DeviceStore, IdempotencyStore
 from tidegate.sessions.model import (
     Appended,
     Changed,
@@ -245,7 +246,7 @@ class ReadStore(Protocol):
         ...
 
 
-class Store(EventStore, TurnStore, DeliveryStore, PeopleStore, CooldownStore, ReadStore, Protocol):
+class Store(EventStore, TurnStore, DeliveryStore, PeopleStore, CooldownStore, ReadStore, DeviceStore, IdempotencyStore, Protocol):
     """Everything; callers ask for the small protocols."""
 
     async def open(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from telegram.error import BadRequest, ChatMigrated, Conflict, Forbidden, InvalidToken, TelegramError
 
 from tidegate.adapters.telegram.request import AskedToWait, NotReached
@@ -20,9 +22,14 @@ from tidegate.errors import (
 MAX_WORDS = 300
 
 
+def _without_quotes(text: str) -> str:
+    """Return Telegram's words without what they quote: that may be a piece of the message."""
+    return re.sub(r'"[^"]*"?', '"…"', text)
+
+
 def delivery_error(error: TelegramError) -> DeliveryError:
     """Return what a failed call means for the part that was to be delivered."""
-    words = error.message[:MAX_WORDS]
+    words = _without_quotes(error.message)[:MAX_WORDS]
     if isinstance(error, AskedToWait):
         return DeliveryDeferred(words, error.seconds)
     if isinstance(error, NotReached):

@@ -75,7 +75,7 @@ class Sender:
         except BadRequest as error:
             if "can't parse entities" not in error.message.lower():
                 raise
-            log.warning("markup.refused", lane=str(address), error=error.message[:200])
+            log.warning("markup.refused", lane=str(address))
             return await self._send_text(part, address, part.text, is_markup=False)
 
     async def _send_text(self, part: Outbound, address: Address, text: TextPart, *, is_markup: bool) -> str:

@@ -10,6 +10,7 @@ from tidegate.events import Address
 from tidegate.ids import new_id
 from tidegate.sessions.memory.tables import DeliveryRow, Tables
 from tidegate.sessions.model import Delivery, DeliveryKind, DeliveryState, Draft, Settlement
+from tidegate.sessions.queueing import is_ahead
 
 NO_RECEIPT = "preview without receipt"
 
@@ -65,7 +66,7 @@ def begin_sending(tables: Tables, address: Address, now: int, *, may_send: bool)
         return None
     if row.state is DeliveryState.SENDING:
         return delivery_of(row, stale=True)
-    if row.due_at > now or not may_send:
+    if is_ahead(row.due_at, now) or not may_send:
         return delivery_of(row)
     row = tables.deliveries[row.id] = replace(row, state=DeliveryState.SENDING, attempt=row.attempt + 1)
     return delivery_of(row)
@@ -76,13 +77,25 @@ def settle(tables: Tables, settlements: Sequence[Settlement]) -> None:
     for item in settlements:
         row = tables.deliveries.get(item.delivery)
         if row is not None and row.is_open:
+            payload = {key: value for key, value in row.payload.items() if key != "edit_of" or not item.sends_anew}
             tables.deliveries[row.id] = replace(
                 row,
+                payload=payload,
                 state=item.state,
                 platform_id=row.platform_id if item.platform_id is None else item.platform_id,
                 due_at=max(row.due_at, item.due_at),
                 reason=item.reason,
             )
+
+
+def sent_preview(tables: Tables, turn: int) -> str | None:
+    """Return the platform id of the message in which a turn shows its answer, or None."""
+    shown = [
+        row
+        for row in tables.deliveries.values()
+        if row.turn == turn and row.kind is DeliveryKind.PREVIEW and row.state is DeliveryState.SENT
+    ]
+    return shown[-1].platform_id if shown else None
 
 
 def use_preview(tables: Tables, turn: int, drafts: Sequence[Draft]) -> tuple[Draft, ...]:

@@ -9,6 +9,7 @@ from tidegate.clock import SECOND, Clock
 from tidegate.errors import StoreUnavailable
 from tidegate.events import Address, MessageEvent
 from tidegate.sessions.memory import inbox, outbox, people, reads, turns
+from tidegate.sessions.memory.devices import MemoryDevices
 from tidegate.sessions.memory.tables import Tables
 from tidegate.sessions.model import (
     Appended,
@@ -38,7 +39,7 @@ from tidegate.sessions.model import (
 Result = TypeVar("Result")
 
 
-class MemoryStore:
+class MemoryStore(MemoryDevices):
     """Implements `Store` without a file. What it holds outlives `close`, so that a test can open it again."""
 
     def __init__(self, clock: Clock) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from tidegate.events import Address, MessageEvent
+from tidegate.sessions.devices import Device, DeviceRequest, SetupCode
 from tidegate.sessions.model import DeliveryKind, DeliveryState, EventState, PairingRequest, QueuedEvent, TurnState
 from tidegate.sessions.queueing import QueueState
 
@@ -131,6 +132,10 @@ class Tables:
     owners: dict[str, int] = field(default_factory=dict)
     contacts: dict[str, tuple[Address, int]] = field(default_factory=dict)
     cooldowns: dict[tuple[str, str, str], tuple[int, int, str]] = field(default_factory=dict)
+    devices: dict[str, Device] = field(default_factory=dict)
+    device_requests: dict[str, DeviceRequest] = field(default_factory=dict)
+    setup_codes: dict[str, SetupCode] = field(default_factory=dict)
+    request_keys: dict[tuple[str, str, str], tuple[str, int]] = field(default_factory=dict)
 
     def snapshot(self) -> Tables:
         """Return a copy that later changes do not reach."""

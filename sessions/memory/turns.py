@@ -9,7 +9,7 @@ from tidegate.errors import LeaseLost
 from tidegate.events import MessageEvent
 from tidegate.ids import new_id
 from tidegate.sessions.memory.inbox import end_conversation
-from tidegate.sessions.memory.outbox import insert_drafts, use_preview
+from tidegate.sessions.memory.outbox import insert_drafts, sent_preview, use_preview
 from tidegate.sessions.memory.tables import ConversationRow, SessionRow, Tables, TurnRow
 from tidegate.sessions.model import (
     ClaimedTurn,
@@ -26,7 +26,7 @@ from tidegate.sessions.model import (
     TurnPlan,
     TurnState,
 )
-from tidegate.sessions.queueing import belongs_to_turn, overflow_of
+from tidegate.sessions.queueing import belongs_to_turn, is_ahead, overflow_of
 
 LEASE_MICROSECONDS = 60_000_000
 MAX_WAITING_LOADED = 500
@@ -45,7 +45,7 @@ def claim(tables: Tables, key: str, owner: str, rules: ClaimRules, now: int) -> 
     turn = tables.running_turn(row.id)
     if turn is not None:
         return _resume(tables, _take_lease(tables, row, owner, now), turn, rules)
-    if now < row.queue.not_before:
+    if is_ahead(row.queue.not_before, now):
         return NotYet(row.queue.not_before)
     waiting = tables.waiting(row.id, row.queue.done)[:MAX_WAITING_LOADED]
     if not waiting:
@@ -160,7 +160,7 @@ def append_messages(tables: Tables, conversation: int, turn: int, bodies: Sequen
 def _resume(tables: Tables, row: SessionRow, turn: TurnRow, rules: ClaimRules) -> ClaimedTurn:
     turn = tables.turns[turn.id] = replace(turn, attempt=turn.attempt + 1, fence=row.fence)
     taken = [item for item in tables.waiting(row.id, turn.first_seq - 1) if item.seq <= turn.last_seq]
-    return _claimed(tables, row, turn, rules, taken)
+    return replace(_claimed(tables, row, turn, rules, taken), preview=sent_preview(tables, turn.id))
 
 
 def hold(tables: Tables, turn: ClaimedTurn) -> tuple[SessionRow, TurnRow]:

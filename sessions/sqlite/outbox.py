@@ -12,6 +12,7 @@ from tidegate.events import Address
 from tidegate.ids import new_id
 from tidegate.sessions.codec import dump_json
 from tidegate.sessions.model import Delivery, DeliveryKind, DeliveryState, Draft, Settlement
+from tidegate.sessions.queueing import is_ahead
 
 COLUMNS = (
     "id, token, channel, account, chat, thread, kind, payload, state, attempt, due_at, created_at, platform_id, reason"
@@ -85,7 +86,7 @@ def begin_sending(connection: Connection, address: Address, owner: str, now: int
     found = row_to_delivery(row)
     if found.state is DeliveryState.SENDING:
         return row_to_delivery(row, stale=True)
-    if found.due_at > now or not may_send:
+    if is_ahead(found.due_at, now) or not may_send:
         return found
     connection.execute(
         "UPDATE deliveries SET state = 'sending', attempt = attempt + 1, owner = ? WHERE id = ?", (owner, found.id)
@@ -99,6 +100,10 @@ def settle(connection: Connection, settlements: Sequence[Settlement], now: int) 
         done = None if item.state is DeliveryState.DUE else now
         # A preview that was not sent is nothing to report: its text comes with the reply.
         trouble = item.state in TROUBLE
+        if item.sends_anew:
+            connection.execute(
+                "UPDATE deliveries SET payload = json_remove(payload, '$.edit_of') WHERE id = ?", (item.delivery,)
+            )
         connection.execute(
             "UPDATE deliveries SET state = ?, platform_id = COALESCE(?, platform_id), due_at = MAX(due_at, ?),"
             " settled_at = ?, reason = ?, trouble = CASE WHEN kind = 'preview' THEN ? ELSE ? END"
@@ -114,6 +119,16 @@ def settle(connection: Connection, settlements: Sequence[Settlement], now: int) 
                 item.delivery,
             ),
         )
+
+
+def sent_preview(connection: Connection, turn: int) -> str | None:
+    """Return the platform id of the message in which a turn shows its answer, or None."""
+    row = connection.execute(
+        "SELECT platform_id FROM deliveries WHERE turn = ? AND kind = 'preview' AND state = 'sent'"
+        " ORDER BY id DESC LIMIT 1",
+        (turn,),
+    ).fetchone()
+    return row[0] if row else None
 
 
 def use_preview(connection: Connection, turn: int, drafts: Sequence[Draft], now: int) -> tuple[Draft, ...]:
@@ -140,6 +155,20 @@ def report(connection: Connection, deliveries: Sequence[int], drafts: Sequence[D
     """Mark parts as reported and queue the report."""
     connection.executemany("UPDATE deliveries SET trouble = 2 WHERE id = ?", [(d,) for d in deliveries])
     insert_drafts(connection, drafts, now)
+
+
+def forget_waits(connection: Connection, now: int) -> None:
+    """Let nothing wait for an instant that an earlier process chose: a restart begins at once.
+
+    The machine's clock may also have been set back since.
+    """
+    connection.execute(
+        "UPDATE deliveries INDEXED BY deliveries_open SET due_at = ? WHERE settled_at IS NULL AND due_at > ?",
+        (now, now),
+    )
+    connection.execute(
+        "UPDATE sessions INDEXED BY sessions_waiting SET not_before = 0 WHERE head_seq > done_seq AND not_before > 0"
+    )
 
 
 def settle_lost_previews(connection: Connection, now: int) -> None:

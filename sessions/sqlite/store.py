@@ -34,11 +34,12 @@ from tidegate.sessions.model import (
     Totals,
 )
 from tidegate.sessions.sqlite import inbox, outbox, people, turns
+from tidegate.sessions.sqlite.devices import SqliteDevices
 from tidegate.sessions.sqlite.reads import Reader
 from tidegate.sessions.sqlite.writer import Writer
 
 
-class SqliteStore:
+class SqliteStore(SqliteDevices):
     """Everything durable, in one SQLite file.
 
     Args:
@@ -56,6 +57,7 @@ class SqliteStore:
         await self._writer.open()
         now = self._clock.now()
         await self._writer.run(lambda c: outbox.settle_lost_previews(c, now))
+        await self._writer.run(lambda c: outbox.forget_waits(c, now))
 
     async def close(self) -> None:
         """Finish pending writes and close."""

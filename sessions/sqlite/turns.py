@@ -26,9 +26,9 @@ from tidegate.sessions.model import (
     TurnPlan,
     TurnState,
 )
-from tidegate.sessions.queueing import belongs_to_turn, overflow_of
+from tidegate.sessions.queueing import belongs_to_turn, is_ahead, overflow_of
 from tidegate.sessions.sqlite.inbox import load_waiting
-from tidegate.sessions.sqlite.outbox import insert_drafts, use_preview
+from tidegate.sessions.sqlite.outbox import insert_drafts, sent_preview, use_preview
 
 LEASE_MICROSECONDS = 60_000_000
 """How long a lease lasts unless it is extended."""
@@ -68,7 +68,7 @@ def claim(connection: Connection, key: str, owner: str, rules: ClaimRules, now: 
     if is_running:
         _take_lease(connection, lease, now)
         return _resume(connection, lease, agent, loaded_settings, rules)
-    if now < not_before:
+    if is_ahead(not_before, now):
         return NotYet(not_before)
     waiting = load_waiting(connection, session, done, MAX_WAITING_LOADED)
     if not waiting:
@@ -261,6 +261,7 @@ def _resume(
         notice=notice,
         exhausted=attempt > rules.max_attempts,
         set_aside=set_aside,
+        preview=sent_preview(connection, turn),
     )
 
 

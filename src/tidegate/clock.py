@@ -25,11 +25,16 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own clocks."""
+    """The machine's own clocks. The present never goes back: a clock that is set back must not hold anybody up."""
+
+    def __init__(self) -> None:
+        self._offset = time.time_ns() - time.monotonic_ns()
 
     def now(self) -> int:
-        """Return the present instant, in microseconds since 1970-01-01 UTC."""
-        return time.time_ns() // 1000
+        """Return the present instant, in microseconds since 1970-01-01 UTC. Follows a clock that is set forward only."""
+        monotonic = time.monotonic_ns()
+        self._offset = max(self._offset, time.time_ns() - monotonic)
+        return (monotonic + self._offset) // 1000
 
     def monotonic(self) -> float:
         """Return seconds on a clock that never jumps."""
