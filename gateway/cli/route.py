@@ -45,7 +45,7 @@ def explain(arguments: Arguments) -> int:
     answer = ask(loaded, call.site, imagine(arguments), look_at_people(call.site))
     data = to_data(answer)
     call.show(data, lambda style: lines(data, style))
-    return 0 if answer.session is not None else 1
+    return 0 if data["answered"] else 1
 
 
 def imagine(arguments: Arguments) -> MessageEvent:
@@ -103,7 +103,7 @@ def _placed(table: RouteTable, site: Site) -> RouteTable:
 def _access(rules: Ruleset, event: MessageEvent, people: StoredPeople) -> dict[str, str]:
     where = (event.address.channel, event.address.account)
     if where not in rules.channels:
-        return {"verdict": "unknown", "reason": f"{'/'.join(where)} is not configured"}
+        return {"verdict": "absent", "reason": f"{'/'.join(where)} is not configured"}
     if not event.sender.id:
         return {"verdict": "unknown", "reason": "name the sender with --sender to learn whether they are heard"}
     verdict = decide_access(Approach.of(event), rules.channels[where].access, people.allowed.get(where, frozenset()))
@@ -133,6 +133,7 @@ def to_data(answer: Answer) -> dict[str, Any]:
             "is_owner": answer.owner,
         },
         "access": answer.access,
+        "answered": session is not None and _may_be_heard(answer.access),
         "levels": levels,
         "agent": session.agent if session else None,
         "session": session.key if session else None,
@@ -147,6 +148,11 @@ def to_data(answer: Answer) -> dict[str, Any]:
             for row in shadowed(answer.table, {*KNOWN_CHANNELS, TERMINAL})
         ],
     }
+
+
+def _may_be_heard(access: dict[str, str]) -> bool:
+    """Tell whether an answer is not ruled out; a sender that was not named may be anybody."""
+    return access["verdict"] in ("allow", "unknown")
 
 
 def _level(report: LevelReport, *, decides: bool) -> dict[str, Any]:
@@ -177,7 +183,13 @@ def lines(data: dict[str, Any], style: Style) -> Iterator[str]:
         yield f"goes to   {style.paint('nobody', 'red')}: {printable(data['error']['message'])}"
     else:
         via = data["binding"] or "no binding matches, so the default agent answers"
-        yield f"goes to   agent {style.bold(data['agent'])}, {data['matched_by']}: {printable(via)}"
+        if data["access"]["verdict"] == "allow":
+            yield f"goes to   agent {style.bold(data['agent'])}, {data['matched_by']}: {printable(via)}"
+        else:
+            if not data["answered"]:
+                yield f"goes to   {style.paint('nobody', 'red')}, because it is not heard"
+            agent = f"agent {style.bold(data['agent'])}"
+            yield f"if heard  it would go to {agent}, {data['matched_by']}: {printable(via)}"
         yield f"session   {style.bold(printable(data['session']))}"
         if data["parent_session"]:
             yield f"parent    {printable(data['parent_session'])}"
@@ -199,6 +211,7 @@ def _verdict(access: dict[str, str], style: Style) -> str:
         "allow": style.paint("yes", "green"),
         "deny": style.paint("no", "red"),
         "pair": style.paint("not yet, gets a pairing code", "yellow"),
+        "absent": style.paint("no", "red"),
         "unknown": "unknown",
     }
     return f"{words[access['verdict']]} ({printable(access['reason'])})"
@@ -206,6 +219,8 @@ def _verdict(access: dict[str, str], style: Style) -> str:
 
 def _rows(data: dict[str, Any], style: Style) -> Iterator[tuple[str, str, str, str]]:
     decided = False
+    is_heard = data["access"]["verdict"] == "allow"
+    decides = style.paint("✓ decides", "green") if is_heard else style.dim("would decide")
     for level in data["levels"]:
         name = style.bold(level["level"]) if level["decides"] else level["level"]
         if not level["candidates"]:
@@ -213,7 +228,7 @@ def _rows(data: dict[str, Any], style: Style) -> Iterator[tuple[str, str, str, s
         is_won = False
         for row in level["candidates"]:
             if row["fits"] and level["decides"] and not is_won:
-                result, is_won = style.paint("✓ decides", "green"), True
+                result, is_won = decides, True
             elif row["fits"]:
                 result = style.dim(
                     "fits, but a stronger one decides" if decided else "fits, but an earlier one decides"
@@ -223,5 +238,5 @@ def _rows(data: dict[str, Any], style: Style) -> Iterator[tuple[str, str, str, s
             yield name, row["binding"], printable(row["agent"] or "(default)"), result
             name = ""
         decided = decided or level["decides"]
-    won = "" if decided else style.paint("✓ decides" if not data["error"] else "✗ nobody is the default", "yellow")
+    won = "" if decided else style.paint("✗ nobody is the default", "yellow") if data["error"] else decides
     yield "default", "-", "" if decided or data["error"] else data["agent"], won or style.dim("not needed")

@@ -79,16 +79,27 @@ def test_a_message_that_nobody_would_answer_is_explained(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("words", "reason"),
+    ("words", "verdict", "reason", "answered"),
     [
-        ("--channel discord --peer channel:1", "discord/default is not configured"),
-        ("--channel telegram --peer group:-1", "name the sender"),
+        ("--channel discord --peer channel:1", "absent", "discord/default is not configured", False),
+        ("--channel telegram --account x --peer direct:7", "absent", "telegram/x is not configured", False),
+        ("--channel telegram --peer group:-1", "unknown", "name the sender", True),
+        ("--channel telegram --peer direct:9", "pair", "pairing", False),
+        ("--channel telegram --peer group:-1 --sender 9", "deny", "group", False),
     ],
 )
-def test_what_cannot_be_known_is_said(tmp_path: Path, words: str, reason: str):
-    access = explained(tmp_path, two_agents(), words)["access"]
-    assert access["verdict"] == "unknown"
-    assert reason in access["reason"]
+def test_what_is_not_certainly_heard_is_not_shown_as_if_it_were(
+    tmp_path: Path, words: str, verdict: str, reason: str, answered: bool
+):
+    data = explained(tmp_path, two_agents(), words)
+    assert data["access"]["verdict"] == verdict
+    assert reason in data["access"]["reason"]
+    assert data["answered"] is answered
+    shown = "\n".join(lines(data, Style(colour=False)))
+    assert "✓ decides" not in shown
+    assert "goes to   agent" not in shown
+    assert "it would go to agent main" in shown
+    assert ("goes to   nobody" in shown) is not answered
 
 
 def test_the_terminal_is_the_owner(tmp_path: Path):
