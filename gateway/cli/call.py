@@ -43,7 +43,8 @@ class Call:
         if arguments.config and arguments.handler not in MAKE_THE_FILE and not paths.config.exists():
             raise ConfigError(f"{paths.config} does not exist; --config names a file that does")
         site = Site(paths.state_dir, paths.config, getattr(arguments, "port", None))
-        return cls(arguments, site, environ, Style(wants_colour(sys.stdout, environ, off=arguments.no_color)))
+        colour = wants_colour(sys.stdout, environ, off=arguments.no_color)
+        return cls(arguments, site, environ, Style(colour, markup=sys.stdout.isatty()))
 
     def show(self, data: Any, lines: Callable[[Style], Iterable[str]]) -> None:
         """Print a result: as JSON where that was asked for, else the lines for people."""

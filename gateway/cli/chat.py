@@ -13,6 +13,7 @@ from tidegate.gateway.cli.markdown import render
 from tidegate.gateway.cli.once import DEFAULT_DEADLINE, ask_once
 from tidegate.gateway.cli.parser import Arguments
 from tidegate.gateway.cli.rpc import Unreachable, running_pid
+from tidegate.gateway.cli.terminal import columns
 from tidegate.gateway.program import hint
 
 MAX_INPUT = 1_000_000
@@ -50,6 +51,6 @@ def is_interactive() -> bool:
 def _print(call: Call, frame: dict[str, Any]) -> None:
     text = str(frame.get("text", ""))
     if text.strip():
-        print(render(text, call.style), flush=True)
+        print(render(text, call.style, columns()), flush=True)
     if frame.get("file"):
         print(file_line(frame, call.style), flush=True)

@@ -5,24 +5,36 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import sys
+from collections import deque
 from typing import Any
 
 from tidegate.gateway.cli.editor import Key, LineEditor
 from tidegate.gateway.cli.link import ChatLink
 from tidegate.gateway.cli.markdown import render
 from tidegate.gateway.cli.screen import PROMPT, Screen
+from tidegate.gateway.cli.status import NEEDS_A_PERSON, connection_line
 from tidegate.gateway.cli.terminal import Style, printable
+from tidegate.gateway.program import hint
 from tidegate.gateway.site import Site
 
 LEAVE_WORDS = frozenset({"/quit", "/exit"})
-FRAME_SECONDS = 0.03
+FRAME_SECONDS = 0.05
 """Least time between two drawings of a preview."""
-MAX_PREVIEW = 20_000
-"""Characters of a preview that are kept; the reply itself is never cut."""
+MAX_PARTIAL = 200_000
+"""Characters of an unfinished answer that are kept, to be left on the screen when it is stopped."""
+PREVIEW_CHARS, PREVIEW_STEP = 4_000, 2_000
+"""Of these only the last are drawn; where they begin moves in steps, so that the rows do not dance."""
+MAX_TYPED = 1_000
+"""Messages of other windows that are remembered, so that none is shown twice."""
 READ_BYTES = 65_536
 MAX_TOOL_LINE = 110
+MAX_REASON = 500
 
+KEYS_HELP = (
+    "In this terminal also: /quit or Ctrl-C leaves, Ctrl-L clears the screen, ↑ and ↓ bring back what you typed."
+)
 GREETING = "You are talking to your agent. /quit leaves, /help lists commands, /stop ends a running answer."
 
 
@@ -37,7 +49,10 @@ class Conversation:
         self._session = ""
         self._partial = ""
         self._is_dirty = False
+        self._is_waiting = False
         self._is_connected: bool | None = None
+        self._told: set[str] = set()
+        self._typed_elsewhere: deque[str] = deque(maxlen=MAX_TYPED)
         self._ended = asyncio.Event()
 
     async def run(self, greeting: str = GREETING) -> None:
@@ -81,6 +96,8 @@ class Conversation:
                 self._screen.clear()
             elif isinstance(item, str) and item.strip():
                 self._echo(item)
+                if item.strip() == "/help":
+                    self._screen.say(self._style.dim(KEYS_HELP))
                 with contextlib.suppress(asyncio.QueueFull):
                     typed.put_nowait(item)
         self._screen.draw()
@@ -108,6 +125,8 @@ class Conversation:
                     self._reply(frame)
                 case "fact":
                     self._fact(frame)
+                case "typed":
+                    self._typed(frame)
                 case _:
                     pass
 
@@ -117,40 +136,101 @@ class Conversation:
             self._screen.note("")
             self._screen.say(self._style.dim("The gateway is back."))
         self._is_connected = True
+        concerns = frame.get("concerns") or {}
+        self._concern([*map(str, concerns.get("notes", ())), *map(connection_line, concerns.get("connections", ()))])
+
+    def _concern(self, lines: list[str]) -> None:
+        """Say what needs a person, each thing once until it is over."""
+        for line in lines:
+            if line not in self._told:
+                self._told.add(line)
+                self._screen.say(self._style.paint(f"! {printable(line)}", "yellow"))
+
+    def _typed(self, frame: dict[str, Any]) -> None:
+        """Show what somebody said in another window; after a reconnection it may be told again."""
+        number = str(frame.get("id", ""))
+        if number not in self._typed_elsewhere:
+            self._typed_elsewhere.append(number)
+            text = printable(str(frame.get("text", ""))).replace("\n", "\n  ")
+            self._screen.say(self._style.dim(f"(from another window) {text}"))
 
     def _lost(self) -> None:
-        self._partial = ""
-        self._screen.preview("")
+        self._leave_partial()
         if self._is_connected is not False:
             text = (
                 "The gateway is away; what you type is sent when it is back."
                 if self._is_connected
-                else ("Waiting for the gateway. If it does not run: `tidegate up`.")
+                else (f"Waiting for the gateway. If it does not run: {hint('up')}.")
             )
             self._screen.note(text)
         self._is_connected = False
 
     def _reply(self, frame: dict[str, Any]) -> None:
         """Print what was really said; the preview was only a foretaste."""
-        self._partial = ""
-        self._screen.preview("")
-        text = render(str(frame.get("text", "")), self._style)
+        said = str(frame.get("text", ""))
+        if said.strip().startswith(self._partial.strip()[:40]):
+            self._partial = ""
+            self._screen.preview("")
+        self._wait(False)
+        text = render(said, self._style, self._screen.columns - 1)
         if frame.get("file"):
             text = f"{text}\n{file_line(frame, self._style)}" if text.strip() else file_line(frame, self._style)
-        self._screen.say(text)
+        self._screen.say(text, is_folded=True)
+
+    def _leave_partial(self) -> None:
+        """Keep an unfinished answer on the screen and say that no more of it comes."""
+        partial, self._partial = self._partial, ""
+        self._wait(False)
+        self._screen.preview("")
+        if partial.strip():
+            told = render(partial.strip(), self._style, self._screen.columns - 1)
+            self._screen.say(f"{told} {self._style.paint('[stopped here]', 'yellow')}", is_folded=True)
+
+    def _wait(self, is_waiting: bool) -> None:
+        """Show whether an answer is awaited; draws only when that changed."""
+        if is_waiting != self._is_waiting:
+            self._is_waiting = is_waiting
+            self._screen.note("…" if is_waiting else "")
 
     def _fact(self, frame: dict[str, Any]) -> None:
-        if self._session and frame.get("session") != self._session:
-            return
         data = frame.get("data") or {}
-        match frame.get("name"):
+        name = str(frame.get("name"))
+        if name.startswith("config."):
+            self._config(name, data)
+        elif name.startswith("connection."):
+            self._connection(name.removeprefix("connection."), data)
+        elif not self._session or frame.get("session") == self._session:
+            self._turn(name, data)
+
+    def _config(self, name: str, data: dict[str, Any]) -> None:
+        notes = [str(note) for note in data.get("notes", ())]
+        was_broken = any(line.startswith("the configuration is broken") for line in self._told)
+        if name == "config.reloaded" and was_broken:
+            self._told.clear()
+            self._screen.say(self._style.dim("The configuration is in order again and in force."))
+        self._concern(notes)
+
+    def _connection(self, state: str, data: dict[str, Any]) -> None:
+        account = f"{data.get('channel')}/{data.get('account')}:"
+        if state in NEEDS_A_PERSON:
+            self._concern([connection_line({**data, "state": state})])
+        elif state == "up" and (over := {line for line in self._told if line.startswith(account)}):
+            self._told -= over
+            self._screen.say(self._style.dim(printable(f"{account} connected again")))
+
+    def _turn(self, name: str, data: dict[str, Any]) -> None:
+        match name:
             case "turn.started":
                 self._partial = ""
-                self._screen.note("…")
+                self._wait(True)
             case "run.text":
-                self._screen.note("")
-                self._partial = (self._partial + str(data.get("text", "")))[-MAX_PREVIEW:]
+                self._wait(False)
+                self._partial = (self._partial + str(data.get("text", "")))[-MAX_PARTIAL:]
                 self._draw_soon()
+            case "turn.cut_off":
+                self._leave_partial()
+            case "turn.failed":
+                self._screen.say(self._style.paint(failure_line(data), "dim", "red"))
             case "tool.started":
                 self._partial = ""
                 self._screen.preview("")
@@ -159,7 +239,7 @@ class Conversation:
                 self._screen.say(self._style.paint(f"  ⚙ {printable(str(data.get('tool', '')))} failed", "dim", "red"))
             case "turn.ended":
                 self._partial = ""
-                self._screen.note("")
+                self._wait(False)
                 self._screen.preview("")
             case _:
                 pass
@@ -172,7 +252,23 @@ class Conversation:
     def _draw_preview(self) -> None:
         self._is_dirty = False
         if not self._ended.is_set():
-            self._screen.preview(self._partial)
+            self._screen.preview(tail(self._partial))
+
+
+def tail(text: str) -> str:
+    """Return the end of a text, which begins with a word and at the same place while the text grows a little."""
+    if len(text) <= PREVIEW_CHARS + PREVIEW_STEP:
+        return text
+    start = (len(text) - PREVIEW_CHARS) // PREVIEW_STEP * PREVIEW_STEP
+    gap = re.compile(r"\s").search(text, start, start + PREVIEW_STEP)
+    return text[gap.end() if gap else start :]
+
+
+def failure_line(data: dict[str, Any]) -> str:
+    """Return what the owner may know about a turn that failed: the model, the kind of failure and the reason."""
+    kind, reason = str(data.get("kind", "")), " ".join(str(data.get("reason", "")).split())
+    told = ": ".join(part for part in (str(data.get("model") or ""), kind, "" if reason == kind else reason) if part)
+    return printable(f"  ✗ {told}"[:MAX_REASON])
 
 
 def tool_line(data: dict[str, Any]) -> str:

@@ -1,10 +1,13 @@
-"""Markdown for a terminal: bold, code, headings and lists where colours are allowed; else the text as written."""
+"""Markdown for a terminal: bold, code, headings and lists, without their marks where colours are not allowed.
+
+Programs get the text as written.
+"""
 
 from __future__ import annotations
 
 import re
 
-from tidegate.gateway.cli.terminal import Style, printable
+from tidegate.gateway.cli.terminal import NO_LIMIT, Style, fold, printable
 
 _FENCE = re.compile(r"\s*(```|~~~)")
 _HEADING = re.compile(r"#{1,6}\s+(.*)")
@@ -18,10 +21,14 @@ _INLINE = re.compile(
 )
 
 
-def render(text: str, style: Style) -> str:
-    """Return Markdown as it is shown; without colours only control characters are taken out."""
+def render(text: str, style: Style, room: int = NO_LIMIT) -> str:
+    """Return Markdown as it is shown; for programs only control characters are taken out.
+
+    Args:
+        room: Columns after which lines are broken between words; lines of code never are.
+    """
     text = printable(text)
-    if not style.colour:
+    if not style.markup:
         return text
     lines: list[str] = []
     in_code = False
@@ -29,7 +36,10 @@ def render(text: str, style: Style) -> str:
         if _FENCE.match(line):
             in_code = not in_code
             continue
-        lines.append(style.paint(f"  {line}", "cyan") if in_code else _line(line, style))
+        if in_code:
+            lines.append(style.paint(f"  {line}", "cyan"))
+        else:
+            lines += fold(_line(line, style), room, split=False)
     return "\n".join(lines)
 
 

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self, TextIO
 
 from tidegate.gateway.cli.editor import LineEditor
-from tidegate.gateway.cli.terminal import Style, printable, width
+from tidegate.gateway.cli.terminal import Style, fold, printable, width
 
 PROMPT = "› "
 _ERASE_BELOW = "\r\x1b[J"
@@ -59,8 +59,15 @@ class Screen:
         if self._keys is not None and self._saved is not None:
             termios.tcsetattr(self._keys, termios.TCSADRAIN, self._saved)
 
-    def say(self, text: str) -> None:
-        """Print something that stays."""
+    @property
+    def columns(self) -> int:
+        """How many columns there are now."""
+        return self._size()[0]
+
+    def say(self, text: str, *, is_folded: bool = False) -> None:
+        """Print something that stays; long lines are broken between words unless the text has its rows already."""
+        if not is_folded:
+            text = "\n".join(fold(text, self.columns - 1, split=False))
         self._write(self._up() + _ERASE_BELOW + text + "\n")
         self._rows_above = 0
         self.draw()
@@ -86,9 +93,9 @@ class Screen:
         if not self._is_open:
             return
         columns, rows = self._size()
-        above = wrap(self._live, columns)[-max(1, rows - 3) :] if self._live else []
+        above = fold(self._live, columns - 1)[-max(1, rows - 3) :] if self._live else []
         if self._note:
-            above.append(self._style.dim(wrap(self._note, columns)[0]))
+            above.append(self._style.dim(fold(self._note, columns - 1)[0]))
         prompt, cursor = self._prompt(columns)
         text = self._up() + _ERASE_BELOW + "".join(f"{row}\n" for row in above) + prompt
         back = width(prompt) - cursor
@@ -119,19 +126,3 @@ class Screen:
     def _write(self, text: str) -> None:
         self._output.write(text)
         self._output.flush()
-
-
-def wrap(text: str, columns: int) -> list[str]:
-    """Return the rows that a text takes, so that exactly these can be taken away again."""
-    rows: list[str] = []
-    for line in text.split("\n"):
-        row, used = "", 0
-        for char in line:
-            size = width(char)
-            if used + size > columns - 1:
-                rows.append(row)
-                row, used = "", 0
-            row += char
-            used += size
-        rows.append(row)
-    return rows

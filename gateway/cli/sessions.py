@@ -11,7 +11,7 @@ from tidegate.gateway.cli.call import Call
 from tidegate.gateway.cli.markdown import render
 from tidegate.gateway.cli.parser import Arguments
 from tidegate.gateway.cli.rpc import ask
-from tidegate.gateway.cli.terminal import Style, ago, printable, table
+from tidegate.gateway.cli.terminal import Style, ago, columns, printable, table
 
 MAX_INPUT = 1_000_000
 
@@ -75,7 +75,7 @@ def _session(data: dict[str, Any], style: Style) -> Iterator[str]:
         failed = " (failed)" if message["is_error"] else ""
         yield style.dim(f"{message['role']}{tools}{failed}")
         if message["text"].strip():
-            yield render(message["text"], style)
+            yield render(message["text"], style, columns())
 
 
 def send(arguments: Arguments) -> int:

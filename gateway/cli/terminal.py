@@ -14,7 +14,7 @@ MIN_LAST_COLUMN = 20
 """Columns that the last column of a table gets even where the others fill the terminal."""
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
-_WORDS = re.compile(r"[^ ]* *")
+_WORDS = re.compile(r"[^ ]+ *| +")
 _PIECES = re.compile(r"\x1b\[[0-9;]*m|.", re.DOTALL)
 _BULLET = re.compile(r"(?:[•▸]|│|\d{1,3}\.) ")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -22,10 +22,15 @@ _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "
 
 
 class Style:
-    """Marks up text with colours, or leaves it alone."""
+    """Marks up text with colours, or leaves it alone.
 
-    def __init__(self, colour: bool) -> None:
+    Attributes:
+        markup: Marks of Markdown are taken out, because a person reads this; programs get them as written.
+    """
+
+    def __init__(self, colour: bool, *, markup: bool | None = None) -> None:
         self.colour = colour
+        self.markup = colour if markup is None else markup
 
     def paint(self, text: str, *names: str) -> str:
         """Return `text` in the named colours."""
@@ -75,18 +80,21 @@ def columns(stream: TextIO | None = None) -> int:
     return max(20, found) if found else NO_LIMIT
 
 
-def fold(text: str, room: int) -> list[str]:
+def fold(text: str, room: int, *, split: bool = True) -> list[str]:
     """Return a text in rows of at most `room` columns, broken between words where that is possible.
 
     Colours count nothing, and blanks at the beginning of a line are kept and repeated in its other rows.
+
+    Args:
+        split: Words that are longer than a row are broken too; else they stay whole, so that a link can be copied.
     """
     rows: list[str] = []
     for line in text.split("\n"):
-        rows += [line] if width(line) <= room else _folded(line, max(8, room))
+        rows += [line] if width(line) <= room else _folded(line, max(8, room), split)
     return rows
 
 
-def _folded(line: str, room: int) -> list[str]:
+def _folded(line: str, room: int, split: bool) -> list[str]:
     indent = line[: len(line) - len(line.lstrip(" "))][: room // 2]
     bullet = _BULLET.match(line[len(indent) :])
     hanging = indent + " " * (width(bullet[0]) if bullet else 0)
@@ -96,7 +104,7 @@ def _folded(line: str, room: int) -> list[str]:
         if used + width(word.rstrip(" ")) > room and used > len(hanging):
             rows.append(row.rstrip(" "))
             row, used = hanging, len(hanging)
-        if used + width(word.rstrip(" ")) > room:
+        if split and used + width(word.rstrip(" ")) > room:
             for char in _PIECES.findall(word):
                 if used + width(char) > room:
                     rows.append(row)

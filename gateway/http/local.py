@@ -17,7 +17,7 @@ from tidegate.clock import Clock
 from tidegate.config.load import Loaded
 from tidegate.errors import DeliveryUnavailable, QueueFull, RoutingError, TidegateError
 from tidegate.events import MessageEvent, Peer, PeerKind, Sender
-from tidegate.gateway.bus import EventBus, Gap
+from tidegate.gateway.bus import EventBus, Fact, Gap
 from tidegate.gateway.control import Control, UnknownMethod
 from tidegate.gateway.ruleset import build_ruleset
 from tidegate.routing.sessions import resolve_session
@@ -25,6 +25,11 @@ from tidegate.routing.sessions import resolve_session
 MAX_MESSAGE = 4 << 20
 MAX_OUTGOING = 1_000
 """Frames that wait for a slow client; it is cut off then."""
+TEXT_SECONDS = 0.05
+"""Least time between two frames with pieces of an answer; what comes meanwhile is joined."""
+MAX_TEXT = 200_000
+"""Characters of one such frame."""
+MAX_FACTS = 4_096
 
 log = structlog.get_logger("local")
 
@@ -42,6 +47,7 @@ class LocalGateway(Protocol):
 def local_app(gateway: LocalGateway) -> web.Application:
     """Return the application: `POST /rpc/{method}` with JSON, and `GET /chat` as a WebSocket."""
     app = web.Application(client_max_size=MAX_MESSAGE)
+    attached: set[_Chat] = set()
 
     async def rpc(request: web.Request) -> web.Response:
         try:
@@ -58,7 +64,7 @@ def local_app(gateway: LocalGateway) -> web.Application:
     async def chat(request: web.Request) -> web.WebSocketResponse:
         socket = web.WebSocketResponse(heartbeat=30, max_msg_size=MAX_MESSAGE)
         await socket.prepare(request)
-        await _Chat(gateway, socket, request.transport).run()
+        await _Chat(gateway, socket, request.transport, attached).run()
         return socket
 
     app.router.add_post("/rpc/{method}", rpc)
@@ -85,23 +91,35 @@ class _Chat:
 
     It is told `hello` first; then `accepted` or `refused` for what it sends, `fact` while a turn runs, `reply` for
     what is said to it, and `state` when it asks with `{"ask": "state"}` whether anything is still to come. All
-    frames keep their order, so a state tells about every frame before it.
+    frames keep their order, so a state tells about every frame before it. `typed` is what was said in another
+    window. Facts are those of turns that answer here, and of the configuration and the connections.
+
+    Args:
+        attached: All terminals, this one while it runs.
     """
 
     def __init__(
-        self, gateway: LocalGateway, socket: web.WebSocketResponse, transport: asyncio.Transport | None
+        self,
+        gateway: LocalGateway,
+        socket: web.WebSocketResponse,
+        transport: asyncio.Transport | None,
+        attached: set[_Chat],
     ) -> None:
         self._gateway = gateway
         self._socket = socket
         self._transport = transport
+        self._attached = attached
         self._session = ""
+        self._text: dict[str, Any] | None = None
         self._frames: asyncio.Queue[dict[str, Any]] = asyncio.Queue(MAX_OUTGOING)
         self._too_slow = asyncio.Event()
 
     async def run(self) -> None:
         """Serve the client until it goes."""
         self._session = terminal_session(self._gateway.loaded)
-        self._put({"type": "hello", "version": __version__, "session": self._session})
+        concerns = self._gateway.control.concerns()
+        self._put({"type": "hello", "version": __version__, "session": self._session, "concerns": concerns})
+        self._attached.add(self)
         detach = self._gateway.hub.attach(self._show)
         try:
             async with asyncio.TaskGroup() as group:
@@ -116,6 +134,7 @@ class _Chat:
                     for helper in helpers:
                         helper.cancel()
         finally:
+            self._attached.discard(self)
             detach()
 
     async def _read(self) -> None:
@@ -141,10 +160,18 @@ class _Chat:
             self._put({"type": "refused", "id": message_id, "text": str(error)})
             return
         self._put({"type": "accepted", "id": message_id})
+        for other in self._attached - {self}:
+            other._put({"type": "typed", "id": message_id, "text": said})
 
     async def _write(self) -> None:
         while True:
-            await self._socket.send_json(await self._frames.get())
+            frame = await self._frames.get()
+            is_text = frame is self._text
+            if is_text:
+                self._text = None
+            await self._socket.send_json(frame)
+            if is_text:
+                await asyncio.sleep(TEXT_SECONDS)
 
     async def _cut_off(self) -> None:
         """End the connection of a client that does not read; it may come back and goes on then."""
@@ -154,11 +181,23 @@ class _Chat:
             self._transport.abort()
 
     async def _watch(self) -> None:
-        async for fact in self._gateway.bus.subscribe():
-            if isinstance(fact, Gap):
-                continue
-            if fact.name.startswith(("run.", "tool.", "turn.")):
-                self._put({"type": "fact", "name": fact.name, "session": fact.session, "data": fact.data or {}})
+        async for fact in self._gateway.bus.subscribe(MAX_FACTS):
+            if not isinstance(fact, Gap):
+                self._tell(fact)
+
+    def _tell(self, fact: Fact) -> None:
+        data = dict(fact.data or {})
+        is_ours = data.get("lane") == str(ADDRESS)
+        if not (is_ours or fact.name.startswith(("config.", "connection."))):
+            return
+        frame = {"type": "fact", "name": fact.name, "session": fact.session, "data": data}
+        if fact.name != "run.text":
+            self._put(frame)
+        elif self._text is not None and self._text["data"].get("run") == data.get("run"):
+            joined = self._text["data"]
+            joined["text"] = (joined["text"] + str(data.get("text", "")))[-MAX_TEXT:]
+        elif self._put(frame):
+            self._text = frame
 
     def _show(self, part: Outbound) -> None:
         body = part.text.body if part.text is not None else ""
@@ -170,6 +209,7 @@ class _Chat:
         """Queue a frame; False when a client is so slow that it is cut off. Facts give way before that."""
         if frame["type"] == "fact" and self._frames.qsize() >= MAX_OUTGOING // 2:
             return False
+        self._text = None
         try:
             self._frames.put_nowait(frame)
         except asyncio.QueueFull:

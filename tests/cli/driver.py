@@ -118,12 +118,18 @@ class Terminal:
         os.write(self._master, text.encode())
 
     def wait_for(self, wanted: str, timeout: float = DEADLINE) -> None:
-        """Wait until `wanted` is printed after what was waited for before."""
-        until = time.monotonic() + timeout
-        while (at := self.text.find(wanted, self._read_to)) < 0:
+        """Wait until `wanted` is printed after what was waited for before, wherever its lines are broken."""
+        until, wanted = time.monotonic() + timeout, _joined(wanted)
+        while (at := _joined(self.text).find(wanted, self._read_to)) < 0:
             if not self._more(until):
                 raise AssertionError(f"{wanted!r} did not come; the terminal shows:\n{self.text[-3000:]}")
         self._read_to = at + len(wanted)
+
+    def read_for(self, seconds: float) -> None:
+        """Go on reading, as a real terminal does."""
+        until = time.monotonic() + seconds
+        while self._more(until):
+            pass
 
     def wait_for_end(self, timeout: float = DEADLINE) -> int:
         """Read until the command ends; returns its exit code."""
@@ -143,3 +149,7 @@ class Terminal:
             return False
         self.output += data.decode("utf-8", "replace")
         return bool(data)
+
+
+def _joined(text: str) -> str:
+    return re.sub(r"\s+", " ", text)

@@ -6,6 +6,8 @@ import contextlib
 import json
 import signal
 import socket
+import threading
+import time
 from pathlib import Path
 
 from cli.driver import Terminal, running_gateway, tidegate
@@ -128,15 +130,122 @@ def test_an_answer_is_on_the_screen_once_after_it_was_streamed(state: Path):
 def model_that_never_answers(state: Path):
     """Configure a model whose server takes the request and says nothing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        provider = {
-            "baseUrl": f"http://127.0.0.1:{server.getsockname()[1]}/v1",
-            "api": "openai-completions",
-            "apiKey": "unused-key",
-            "models": [{"id": "m", "name": "m"}],
-        }
-        config = {"agents": {"defaults": {"model": "home/m"}}, "models": {"providers": {"home": provider}}}
-        (state / "tidegate.json").write_text(json.dumps(config))
+        write_model(state, server.getsockname()[1])
         yield
+
+
+def write_model(state: Path, port: int) -> None:
+    """Configure a model of a server on this machine."""
+    provider = {
+        "baseUrl": f"http://127.0.0.1:{port}/v1",
+        "api": "openai-completions",
+        "apiKey": "unused-key",
+        "models": [{"id": "m", "name": "m"}],
+    }
+    config = {"agents": {"defaults": {"model": "home/m"}}, "models": {"providers": {"home": provider}}}
+    (state / "tidegate.json").write_text(json.dumps(config))
+
+
+def test_a_stopped_account_and_a_configuration_that_breaks_are_told_in_the_chat(state: Path):
+    file = state / "tidegate.json"
+    file.write_text('{ channels: { telegram: { botToken: "${NO_SUCH_TOKEN}" } } }')
+    with Terminal("up", "--port", "0", state=state) as terminal:
+        terminal.wait_for("! telegram/default: ")
+        file.write_text("{\n  gatway: {},\n}")
+        terminal.wait_for("! the configuration is broken")
+        terminal.wait_for("config check")
+        assert f"{file}:2:3:" in terminal.text.replace("\n", "")
+        shown = tidegate("status", state=state).stdout
+        assert f"{file}:2:3:" in shown
+        file.write_text("{}")
+        terminal.wait_for("in order again")
+        terminal.type("/quit\r")
+        assert terminal.wait_for_end() == 0
+
+
+def test_the_last_good_copy_in_use_is_told_at_the_start(state: Path):
+    (state / "tidegate.json").write_text("{ session: {} }")
+    with running_gateway(state):
+        pass
+    (state / "tidegate.json").write_text("{\n  gatway: {},\n}")
+    with Terminal("up", "--port", "0", state=state) as terminal:
+        terminal.wait_for("! the configuration is broken, the last good copy is in use")
+        terminal.type("\x03")
+        assert terminal.wait_for_end() == 0
+
+
+def test_a_turn_that_fails_shows_the_owner_why(state: Path):
+    (state / "tidegate.json").write_text('{ agents: { defaults: { model: "anthropic/m" } } }')
+    with Terminal("up", "--port", "0", state=state) as terminal:
+        terminal.wait_for("Tidegate is up")
+        terminal.type("hello\r")
+        terminal.wait_for("✗ ")
+        terminal.wait_for("auth: ")
+        terminal.wait_for("did not accept its key")
+        terminal.type("\x03")
+        assert terminal.wait_for_end() == 0
+
+
+def test_what_is_typed_in_one_window_appears_in_the_other_with_its_answer(state: Path):
+    with running_gateway(state), Terminal("chat", state=state) as one, Terminal("chat", state=state) as two:
+        one.wait_for("talking to your agent")
+        two.wait_for("talking to your agent")
+        one.type("good morning\r")
+        two.wait_for("(from another window) good morning")
+        two.wait_for("You wrote: “good morning”")
+        one.wait_for("You wrote: “good morning”")
+        assert "(from another window)" not in one.text
+
+
+def test_help_in_the_terminal_names_its_own_keys_as_well(state: Path):
+    with running_gateway(state), Terminal("chat", state=state) as terminal:
+        terminal.wait_for("talking to your agent")
+        terminal.type("/help\r")
+        terminal.wait_for("/quit or Ctrl-C leaves")
+        terminal.wait_for("/stop")
+
+
+def test_an_endless_fast_answer_is_stopped_at_once_and_what_was_said_stays(state: Path):
+    with endless_model(state), Terminal("up", "--port", "0", state=state) as terminal:
+        terminal.wait_for("Tidegate is up")
+        terminal.type("talk\r")
+        terminal.wait_for("and on and on")
+        terminal.read_for(1)
+        began = time.monotonic()
+        terminal.type("/stop\r")
+        terminal.wait_for("Stopped.")
+        assert time.monotonic() - began < 1.0
+        terminal.read_for(0.2)
+        terminal.type("\x03")
+        assert terminal.wait_for_end() == 0
+    assert "and on [stopped here]" in " ".join(terminal.text.split())
+
+
+@contextlib.contextmanager
+def endless_model(state: Path):
+    """Configure a model whose server streams as fast as it can, for ever, from a thread."""
+    head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
+    piece = 'data: {"choices": [{"index": 0, "delta": {"content": "and on "}}]}\n\n'
+
+    def serve(server: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = server.accept()
+                with client, contextlib.suppress(OSError):
+                    client.recv(1 << 20)
+                    client.sendall(head.encode())
+                    while True:
+                        client.sendall(piece.encode() * 20)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        write_model(state, server.getsockname()[1])
+        thread = threading.Thread(target=serve, args=(server,), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join(5)
 
 
 def test_a_running_answer_can_be_stopped_by_typing(state: Path):

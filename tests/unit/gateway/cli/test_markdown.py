@@ -10,12 +10,17 @@ from hypothesis import strategies as st
 from tidegate.gateway.cli.markdown import render
 from tidegate.gateway.cli.terminal import Style
 
-COLOUR, PLAIN = Style(colour=True), Style(colour=False)
+COLOUR, PLAIN, PROGRAM = Style(colour=True), Style(colour=False, markup=True), Style(colour=False)
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def test_without_colours_the_text_is_as_written():
-    assert render("**bold** `code`\n- item", PLAIN) == "**bold** `code`\n- item"
+def test_a_program_gets_the_text_as_written_and_a_person_without_colours_no_marks():
+    assert render("**bold** `code`\n- item", PROGRAM) == "**bold** `code`\n- item"
+    assert render("**bold** `code`\n- item", PLAIN) == "bold code\n• item"
+
+
+def test_lines_are_broken_between_words_but_code_is_not():
+    assert render("one two three\n```\nfour five six\n```", PLAIN, 9) == "one two\nthree\n  four five six"
 
 
 def test_marks_become_colours():

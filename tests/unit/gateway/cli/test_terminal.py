@@ -7,7 +7,7 @@ import io
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.gateway.cli.terminal import Style, ago, printable, table, wants_colour, width
+from tidegate.gateway.cli.terminal import Style, ago, fold, printable, table, wants_colour, width
 
 PLAIN = Style(colour=False)
 
@@ -51,3 +51,19 @@ def test_times_are_told_in_the_unit_that_fits():
         "3 days ago",
     ]
     assert ago(0, now) == "never"
+
+
+def test_a_text_is_folded_between_words_and_under_its_own_bullet():
+    assert fold("• one two three four five", 12) == ["• one two", "  three four", "  five"]
+    assert fold("  indented words go on", 12) == ["  indented", "  words go", "  on"]
+
+
+def test_a_word_that_is_too_long_is_broken_only_where_that_is_wanted():
+    link = "https://example.org/" + "x" * 20
+    assert fold(f"see {link}", 20, split=False) == ["see", link]
+    assert max(map(len, fold(f"see {link}", 20))) <= 20
+
+
+def test_the_last_column_of_a_table_is_folded_under_itself():
+    rows = table(Style(colour=False), ("A", "REASON"), [("x/y", "a reason with quite some words")], room=27)
+    assert rows == ["A    REASON", "x/y  a reason with quite", "     some words"]

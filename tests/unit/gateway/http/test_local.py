@@ -97,8 +97,8 @@ def test_facts_give_way_to_replies_when_a_client_is_slow():
     async def scenario(folder: Path) -> None:
         async with opened(folder) as (door, http), http.ws_connect("http://x/chat") as socket:
             await socket.receive_json()
-            for _ in range(3 * MAX_OUTGOING):
-                door.bus.publish(Fact("run.text", "agent:main:main", {"text": "word"}))
+            for number in range(3 * MAX_OUTGOING):
+                door.bus.publish(Fact("tool.started", "agent:main:main", {"lane": str(ADDRESS), "tool": str(number)}))
             door.hub.show(part("1", "the answer"))
             while (frame := await socket.receive_json())["type"] != "reply":
                 assert frame["type"] == "fact"
@@ -133,3 +133,57 @@ def test_unknown_methods_and_wrong_arguments_are_refused_in_words():
                 assert (await answer.json())["error"] == "arguments are a JSON object"
 
     run(scenario)
+
+
+def test_pieces_of_an_answer_that_come_quickly_are_joined_and_none_is_lost():
+    async def scenario(folder: Path) -> None:
+        async with opened(folder) as (door, http), http.ws_connect("http://x/chat") as socket:
+            await socket.receive_json()
+            for number in range(3 * MAX_OUTGOING):
+                data = {"lane": str(ADDRESS), "run": "r", "text": f"{number} "}
+                door.bus.publish(Fact("run.text", "agent:main:main", data))
+            door.bus.publish(Fact("turn.ended", "agent:main:main", {"lane": str(ADDRESS), "run": "r"}))
+            text, frames = "", 0
+            while (frame := await socket.receive_json())["name"] == "run.text":
+                text, frames = text + frame["data"]["text"], frames + 1
+            assert text == "".join(f"{number} " for number in range(3 * MAX_OUTGOING))
+            assert frames < 10
+
+    run(scenario)
+
+
+def test_turns_that_answer_elsewhere_are_not_told_but_the_configuration_is():
+    async def scenario(folder: Path) -> None:
+        async with opened(folder) as (door, http), http.ws_connect("http://x/chat") as socket:
+            await socket.receive_json()
+            door.bus.publish(Fact("run.text", "agent:main:main", {"lane": "telegram/default/7", "text": "x"}))
+            door.bus.publish(Fact("turn.ended", "agent:main:main", {"lane": "telegram/default/7"}))
+            door.bus.publish(Fact("config.broken", data={"notes": ["why"]}))
+            assert (await socket.receive_json())["name"] == "config.broken"
+
+    run(scenario)
+
+
+def test_what_is_typed_in_one_terminal_is_told_to_the_others_only():
+    async def scenario(folder: Path) -> None:
+        async with (
+            opened(folder) as (door, http),
+            http.ws_connect("http://x/chat") as one,
+            http.ws_connect("http://x/chat") as two,
+            asyncio.TaskGroup() as group,
+        ):
+            group.create_task(_store_what_comes(door))
+            await one.receive_json()
+            await two.receive_json()
+            await one.send_json({"id": "m1", "text": "hello"})
+            assert await two.receive_json() == {"type": "typed", "id": "m1", "text": "hello"}
+            assert await one.receive_json() == {"type": "accepted", "id": "m1"}
+            await one.send_json({"ask": "state"})
+            assert (await one.receive_json())["type"] == "state"
+
+    run(scenario)
+
+
+async def _store_what_comes(door: Door) -> None:
+    for _, stored in await door.hub.next_batch():
+        stored.set_result(None)
