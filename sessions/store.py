@@ -246,7 +246,9 @@ class ReadStore(Protocol):
         ...
 
 
-class Store(EventStore, TurnStore, DeliveryStore, PeopleStore, CooldownStore, ReadStore, DeviceStore, IdempotencyStore, Protocol):
+class Store(
+    EventStore, TurnStore, DeliveryStore, PeopleStore, CooldownStore, ReadStore, DeviceStore, IdempotencyStore, Protocol
+):
     """Everything; callers ask for the small protocols."""
 
     async def open(self) -> None:

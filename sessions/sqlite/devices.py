@@ -37,7 +37,8 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _device(row: Sequence[Any], tokens: tuple[DeviceToken, ...]) -> Device:
-    return Device(row[0], row[1], _about(row[2]), _names(row[3]), _names(row[4]), *row[5:], tokens=tokens)
+    about, roles, scopes = _about(row[2]), _names(row[3]), _names(row[4])
+    return Device(row[0], row[1], about, roles, scopes, row[5], row[6], row[7], row[8], tokens)
 
 
 def _tokens(connection: Connection, device: str) -> tuple[DeviceToken, ...]:
