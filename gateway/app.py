@@ -37,6 +37,8 @@ from tidegate.gateway.http.server import serve, serve_unix
 from tidegate.gateway.inbound import Inbound
 from tidegate.gateway.media import InboundMedia, OutboundMedia
 from tidegate.gateway.people import People
+from tidegate.gateway.plane.build import build_plane
+from tidegate.gateway.plane.hub import Hub
 from tidegate.gateway.planning import claim_rules
 from tidegate.gateway.presence import Presence
 from tidegate.gateway.rendering import Renderers
@@ -119,6 +121,7 @@ class Gateway:
         self._supervised: dict[tuple[str, str], _Supervised] = {}
         self._group: asyncio.TaskGroup | None = None
         self._build()
+        self.plane = build_plane(self, Hub(clock))
 
     def _build(self) -> None:
         store, clock, wakeups, bus = self.store, self.clock, self._wakeups, self.bus
@@ -194,6 +197,7 @@ class Gateway:
                 self._group.create_task(self.outbox.run(), name="outbox"),
                 self._group.create_task(self._commands.run(), name="commands"),
                 self._group.create_task(self._reporter.run(), name="reports"),
+                self._group.create_task(self.plane.server.run(), name="plane"),
             ]
             try:
                 async with serve_unix(local_app(self), self.site.socket), self._serve_http() as self.port:
@@ -210,6 +214,7 @@ class Gateway:
         port = self.site.port if self.site.port is not None else config.port
         app = web.Application()
         add_health_routes(app, self._readiness)
+        self.plane.server.attach(app)
         return serve(app, _bind_host(config), port)
 
     async def _drain(self) -> None:
@@ -269,6 +274,7 @@ class Gateway:
         self._agents = self._agent_factory(loaded)
         self._runner.use(self._rules, self._agents)
         self.outbox.max_age = loaded.config.messages.outbox.max_age.total_seconds()
+        self.plane.reload(self)
         specs = self._find_accounts(loaded, self._adapter_services)
         self.renderers.use(specs)
         self._supervise(specs)

@@ -38,7 +38,7 @@ class AuthSettings:
     trusted_proxies: tuple[Network, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     bind_host: str = ""
-    rules: AttemptRules = AttemptRules()
+    rules: AttemptRules = field(default_factory=AttemptRules)
     user_header: str = "x-forwarded-user"
     allow_users: tuple[str, ...] = ()
     auto_approve_local: bool = True

@@ -117,6 +117,8 @@ class Connection:
                 start(self._read(), name="plane.read")
         except* (_Ended, ConnectionError):
             pass
+        finally:
+            self.out.shut()
 
     async def _write(self, text: str) -> None:
         async with asyncio.timeout(self._timing.write):

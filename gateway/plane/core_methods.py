@@ -15,14 +15,14 @@ class HealthParams(Params):
     """`health`."""
 
     probe: bool = False
-    includeSensitive: bool = False  # noqa: N815 - the name on the wire
+    includeSensitive: bool = False
 
 
 class StatusParams(Params):
     """`status`."""
 
-    includeChannelSummary: bool = True  # noqa: N815 - names on the wire
-    includeCliProjection: bool = False  # noqa: N815
+    includeChannelSummary: bool = True
+    includeCliProjection: bool = False
 
 
 class AnyParams(Params):

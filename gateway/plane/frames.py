@@ -118,7 +118,8 @@ def validate(model: type[BaseModel], params: Any, method: str) -> Any:
 def problems(error: ValidationError) -> str:
     """Return the problems in the order and the words of the reference server.
 
-    Of several missing properties of one object the first is named; missing comes before unexpected, both before the rest.
+    Of several missing properties of one object the first is named; missing comes before unexpected, both before
+    the rest.
     """
     missing: dict[str, str] = {}
     extra: list[str] = []

@@ -12,7 +12,7 @@ from tidegate.clock import Clock
 from tidegate.gateway.plane.auth import Doorkeeper, Offered, unauthorized
 from tidegate.gateway.plane.contract import ClientInfo, Code, Role, RpcError
 from tidegate.gateway.plane.frames import CLOSE_POLICY, CLOSE_PROTOCOL, PROTOCOL, NonEmpty, RequestFrame, validate
-from tidegate.gateway.plane.identity import BadKey, Statement, device_id, is_signed, read_public_key
+from tidegate.gateway.plane.identity import BadKey, Statement, device_id, encode_key, is_signed, read_public_key
 from tidegate.gateway.plane.limits import SecretKind
 from tidegate.gateway.plane.peers import Peer
 
@@ -51,12 +51,12 @@ class Client(BaseModel):
     version: NonEmpty
     platform: NonEmpty
     mode: ClientMode
-    displayName: NonEmpty = "-"  # noqa: N815 - names on the wire, here and below
-    deviceFamily: NonEmpty = "-"  # noqa: N815
-    modelIdentifier: NonEmpty = "-"  # noqa: N815
-    instanceId: NonEmpty = "-"  # noqa: N815
-    buildId: Annotated[str, Field(max_length=96)] = ""  # noqa: N815
-    timeZone: Annotated[str, Field(max_length=64)] = ""  # noqa: N815
+    displayName: NonEmpty = "-"
+    deviceFamily: NonEmpty = "-"
+    modelIdentifier: NonEmpty = "-"
+    instanceId: NonEmpty = "-"
+    buildId: Annotated[str, Field(max_length=96)] = ""
+    timeZone: Annotated[str, Field(max_length=64)] = ""
 
     def told(self, name: str) -> str:
         """Return an optional field, or an empty text when it was not sent."""
@@ -68,11 +68,11 @@ class Auth(BaseModel):
 
     model_config = SCHEMA
     token: str = Field(default="", repr=False)
-    deviceToken: str = Field(default="", repr=False)  # noqa: N815
-    bootstrapToken: str = Field(default="", repr=False)  # noqa: N815
+    deviceToken: str = Field(default="", repr=False)
+    bootstrapToken: str = Field(default="", repr=False)
     password: str = Field(default="", repr=False)
-    approvalRuntimeToken: str = Field(default="", repr=False)  # noqa: N815
-    agentRuntimeIdentityToken: str = Field(default="", repr=False)  # noqa: N815
+    approvalRuntimeToken: str = Field(default="", repr=False)
+    agentRuntimeIdentityToken: str = Field(default="", repr=False)
 
 
 class Device(BaseModel):
@@ -80,9 +80,9 @@ class Device(BaseModel):
 
     model_config = SCHEMA
     id: NonEmpty
-    publicKey: NonEmpty  # noqa: N815
+    publicKey: NonEmpty
     signature: NonEmpty
-    signedAt: Annotated[int, Field(ge=0)]  # noqa: N815
+    signedAt: Annotated[int, Field(ge=0)]
     nonce: NonEmpty
 
 
@@ -90,22 +90,22 @@ class ConnectParams(BaseModel):
     """Parameters of `connect`. Closed on every level."""
 
     model_config = SCHEMA
-    minProtocol: Annotated[int, Field(ge=1)]  # noqa: N815
-    maxProtocol: Annotated[int, Field(ge=1)]  # noqa: N815
+    minProtocol: Annotated[int, Field(ge=1)]
+    maxProtocol: Annotated[int, Field(ge=1)]
     client: Client
     role: str = Role.OPERATOR.value
     scopes: Annotated[list[Annotated[str, Field(max_length=128)]], Field(max_length=64)] = []
     caps: Annotated[list[Annotated[str, Field(max_length=128)]], Field(max_length=256)] = []
     commands: Annotated[list[Annotated[str, Field(max_length=256)]], Field(max_length=1024)] = []
     permissions: dict[str, bool] = {}
-    pathEnv: str = ""  # noqa: N815
-    computerUse: Any = None  # noqa: N815
-    workerRuns: Any = None  # noqa: N815
-    modelCatalog: Any = None  # noqa: N815
+    pathEnv: str = ""
+    computerUse: Any = None
+    workerRuns: Any = None
+    modelCatalog: Any = None
     auth: Auth = Auth()
     device: Device | None = None
     locale: str = ""
-    userAgent: str = ""  # noqa: N815
+    userAgent: str = ""
 
 
 class Refused(Exception):
@@ -236,7 +236,7 @@ class Handshake:
         )
         if not is_signed(statement, claimed.signature, key):
             raise _device_error("device signature invalid", "SIGNATURE_INVALID", "device-signature")
-        return ProvenDevice(claimed.id, claimed.publicKey)
+        return ProvenDevice(claimed.id, encode_key(key))
 
     async def _grant(
         self,

@@ -74,7 +74,7 @@ class AttemptLimiter:
         self._records.move_to_end((ip, kind))
         while len(self._records) > MAX_REMEMBERED:
             self._records.popitem(last=False)
-        record.failures = [at for at in record.failures if now - at < rules.window][-64:] + [now]
+        record.failures = [*[at for at in record.failures if now - at < rules.window][-64:], now]
         if not (is_local and rules.exempt_loopback):
             if len(record.failures) >= rules.max_attempts:
                 record.locked_until = now + (rules.lockout or rules.window)

@@ -43,8 +43,8 @@ def join_deltas(older: Mapping[str, Any], newer: Mapping[str, Any]) -> dict[str,
 class Outgoing:
     """The frames of one connection.
 
-    `sequenced` events are numbered from 1 without a gap, except that an event which a slow client misses still takes its
-    number: the client sees that something is missing.
+    Events are numbered from 1 without a gap, except that an event which a slow client misses still takes its number:
+    the client sees that something is missing.
 
     Args:
         overrun: Called once, when a frame that must not be lost finds no room.
@@ -61,6 +61,7 @@ class Outgoing:
         self._held: dict[tuple[str, str, str], dict[str, Any]] = {}
         self._writing = False
         self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
         self._overrun = overrun
         self._closed = False
 
@@ -137,12 +138,16 @@ class Outgoing:
                     self._release()
             finally:
                 self._writing = False
+            if not self._frames:
+                self._idle.set()
 
     def shut(self) -> None:
         """Take nothing more: the connection ends."""
         self._closed = True
+        self._idle.set()
 
     async def flush(self) -> None:
-        """Wait until everything is written."""
+        """Wait until everything is written, or the connection ends."""
         while (self._frames or self._held or self._writing) and not self._closed:
-            await asyncio.sleep(0.005)
+            self._idle.clear()
+            await self._idle.wait()

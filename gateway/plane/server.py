@@ -11,6 +11,7 @@ import structlog
 from aiohttp import WSMsgType, web
 
 from tidegate.clock import Clock
+from tidegate.errors import TidegateError
 from tidegate.gateway.plane.auth import AuthSettings, Doorkeeper
 from tidegate.gateway.plane.connection import Connection, Timing
 from tidegate.gateway.plane.contract import Caller, Code, MethodTable, PlaneEvent, RpcError
@@ -91,7 +92,6 @@ class PlaneServer:
 
     async def run(self) -> None:
         """Send ticks and health until cancelled."""
-        self.hub.health = await self._facts.health()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._tick(), name="plane.tick")
             group.create_task(self._tell_health(), name="plane.health")
@@ -103,8 +103,11 @@ class PlaneServer:
 
     async def _tell_health(self) -> None:
         while True:
+            try:
+                self.hub.set_health(await self._facts.health())
+            except TidegateError as error:
+                log.warning("plane.health_unknown", reason=str(error))
             await asyncio.sleep(self._timing.health)
-            self.hub.set_health(await self._facts.health())
 
     def use_auth(self, settings: AuthSettings) -> None:
         """Go on with other settings at once; connections that a changed secret let in end."""
