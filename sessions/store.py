@@ -38,6 +38,7 @@ from tidegate.sessions.model import (
     Settlement,
     Totals,
 )
+from tidegate.sessions.operating import OperatorStore
 
 
 class EventStore(Protocol):
@@ -247,7 +248,16 @@ class ReadStore(Protocol):
 
 
 class Store(
-    EventStore, TurnStore, DeliveryStore, PeopleStore, CooldownStore, ReadStore, DeviceStore, IdempotencyStore, Protocol
+    EventStore,
+    TurnStore,
+    DeliveryStore,
+    PeopleStore,
+    CooldownStore,
+    ReadStore,
+    OperatorStore,
+    DeviceStore,
+    IdempotencyStore,
+    Protocol,
 ):
     """Everything; callers ask for the small protocols."""
 

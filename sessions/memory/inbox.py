@@ -55,7 +55,7 @@ def _insert(tables: Tables, row: EventRow) -> int:
     return number
 
 
-def _session(tables: Tables, key: str, agent: str, now: int) -> SessionRow:
+def session_row(tables: Tables, key: str, agent: str, now: int) -> SessionRow:
     row = tables.session(key)
     if row is None:
         row = SessionRow(len(tables.sessions) + 1, key, agent, now, now)
@@ -65,7 +65,7 @@ def _session(tables: Tables, key: str, agent: str, now: int) -> SessionRow:
 
 
 def _record(tables: Tables, identity: bytes, event: MessageEvent, verdict: Record, now: int) -> Appended:
-    session = _session(tables, verdict.session_key, verdict.agent, now).id if verdict.session_key else None
+    session = session_row(tables, verdict.session_key, verdict.agent, now).id if verdict.session_key else None
     kept = decode_event(encode_event(event, keep_text=verdict.keep_text))
     number = _insert(
         tables,
@@ -83,7 +83,7 @@ def _record(tables: Tables, identity: bytes, event: MessageEvent, verdict: Recor
 
 def _enqueue(tables: Tables, identity: bytes, event: MessageEvent, verdict: Enqueue, now: int) -> Appended:
     rule = verdict.rule
-    row = _session(tables, verdict.session_key, verdict.agent, now)
+    row = session_row(tables, verdict.session_key, verdict.agent, now)
     state = tables.queue(row)
     joins = state.burst_until > now and rule.window > 0 and _joins(tables, row.id, state, event)
     stopped: tuple[tuple[str, int], ...] = ()
@@ -190,17 +190,30 @@ def apply_command(
         return None
     tables.events[event_id] = replace(command, state=EventState.HANDLED)
     row = tables.sessions[command.session]
+    done = change_row(tables, row, change, now, "command", before=event_id)
+    insert_drafts(tables, reply(done), now)
+    if change.then:
+        event = replace(command.event, text=change.then)
+        derived = hashlib.blake2b(command.identity + b"then", digest_size=16).digest()
+        _enqueue(tables, derived, event, Enqueue(row.key, row.agent, change.then_rule, command.is_owner), now)
+    return done
+
+
+def change_row(
+    tables: Tables, row: SessionRow, change: SessionChange, now: int, reason: str, before: int | None = None
+) -> Changed:
+    """Carry out a change of a session, except for what it enqueues; `before` as for `stop_session`."""
     target, done = 0, Changed()
     if change.resume:
         mine = (c.id for c in tables.conversations.values() if c.uuid == change.resume and c.session == row.id)
         target = next(mine, 0)
         done = replace(done, found=bool(target))
     if change.stop and done.found:
-        ended, waited, _ = stop_session(tables, row, "command", before=event_id)
+        ended, waited, _ = stop_session(tables, row, reason, before=before)
         row = tables.sessions[row.id]
         done = replace(done, stopped=ended, set_aside=waited)
     if (change.new_conversation or change.resume) and done.found:
-        end_conversation(tables, row.conversation, now, "command")
+        end_conversation(tables, row.conversation, now, reason)
         row = tables.sessions[row.id] = replace(row, conversation=target, touched_at=now, current_since=now)
         if target:
             resumed = tables.conversations[target]
@@ -208,12 +221,7 @@ def apply_command(
     if change.settings:
         merged = {**row.settings, **change.settings}
         kept = {name: value for name, value in merged.items() if value is not None}
-        row = tables.sessions[row.id] = replace(row, settings=kept)
-    insert_drafts(tables, reply(done), now)
-    if change.then:
-        event = replace(command.event, text=change.then)
-        derived = hashlib.blake2b(command.identity + b"then", digest_size=16).digest()
-        _enqueue(tables, derived, event, Enqueue(row.key, row.agent, change.then_rule, command.is_owner), now)
+        tables.sessions[row.id] = replace(row, settings=kept)
     return done
 
 

@@ -10,6 +10,7 @@ from tidegate.errors import StoreUnavailable
 from tidegate.events import Address, MessageEvent
 from tidegate.sessions.memory import inbox, outbox, people, reads, turns
 from tidegate.sessions.memory.devices import MemoryDevices
+from tidegate.sessions.memory.operating import MemoryOperating
 from tidegate.sessions.memory.tables import Tables
 from tidegate.sessions.model import (
     Appended,
@@ -39,7 +40,7 @@ from tidegate.sessions.model import (
 Result = TypeVar("Result")
 
 
-class MemoryStore(MemoryDevices):
+class MemoryStore(MemoryDevices, MemoryOperating):
     """Implements `Store` without a file. What it holds outlives `close`, so that a test can open it again."""
 
     def __init__(self, clock: Clock) -> None:

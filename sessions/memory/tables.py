@@ -73,6 +73,9 @@ class TurnRow:
     started_at: int
     state: TurnState = TurnState.RUNNING
     notice: str = ""
+    model: str = ""
+    tokens_in: int = 0
+    tokens_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)

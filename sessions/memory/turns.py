@@ -126,10 +126,15 @@ def _conversation(tables: Tables, row: SessionRow, rules: ClaimRules, now: int) 
         if not reason:
             return tables.conversations[row.conversation], ""
         end_conversation(tables, row.conversation, now, reason)
+    return begin_conversation(tables, row, now), reason
+
+
+def begin_conversation(tables: Tables, row: SessionRow, now: int) -> ConversationRow:
+    """Make a new current conversation."""
     fresh = ConversationRow(len(tables.conversations) + 1, new_id(), row.id, now)
     tables.conversations[fresh.id] = fresh
     tables.sessions[row.id] = replace(row, conversation=fresh.id, current_since=now)
-    return fresh, reason
+    return fresh
 
 
 def _plan(tables: Tables, session: int, waiting: list[QueuedEvent], rules: ClaimRules) -> TurnPlan:
@@ -218,7 +223,9 @@ def finish(tables: Tables, turn: ClaimedTurn, end: Finish, now: int) -> bool:
     for item in tables.waiting(row.id, running.first_seq - 1):
         if item.seq <= running.last_seq:
             tables.events[item.event_id] = replace(tables.events[item.event_id], state=_EVENT_STATE[end.state])
-    tables.turns[running.id] = replace(running, state=end.state)
+    tables.turns[running.id] = replace(
+        running, state=end.state, model=end.model, tokens_in=end.tokens_in, tokens_out=end.tokens_out
+    )
     del tables.running[row.id]
     queue = replace(row.queue, done=running.last_seq)
     tables.sessions[row.id] = replace(row, owner=None, lease_until=0, touched_at=now, queue=queue)

@@ -55,12 +55,12 @@ def _append(connection: Connection, item: NewEvent, now: int) -> Appended:
     return _record(connection, identity, item.event, item.verdict, now)
 
 
-def _session(connection: Connection, key: str, agent: str, now: int) -> int:
+def session_row(connection: Connection, key: str, agent: str, now: int) -> int:
     row = connection.execute("SELECT id FROM sessions WHERE key = ?", (key,)).fetchone()
-    return int(row[0]) if row else _new_session(connection, key, agent, now)
+    return int(row[0]) if row else new_session(connection, key, agent, now)
 
 
-def _new_session(connection: Connection, key: str, agent: str, now: int) -> int:
+def new_session(connection: Connection, key: str, agent: str, now: int) -> int:
     return (
         connection.execute(
             "INSERT INTO sessions(key, agent, created_at, touched_at) VALUES (?,?,?,?)", (key, agent, now, now)
@@ -70,7 +70,7 @@ def _new_session(connection: Connection, key: str, agent: str, now: int) -> int:
 
 
 def _record(connection: Connection, identity: bytes, event: MessageEvent, verdict: Record, now: int) -> Appended:
-    session = _session(connection, verdict.session_key, verdict.agent, now) if verdict.session_key else None
+    session = session_row(connection, verdict.session_key, verdict.agent, now) if verdict.session_key else None
     cursor = connection.execute(
         "INSERT INTO events(identity, session, state, reason, is_owner, payload) VALUES (?,?,?,?,?,?)",
         (
@@ -133,7 +133,7 @@ def _queue(connection: Connection, verdict: Enqueue, now: int) -> tuple[int, Que
         (verdict.session_key,),
     ).fetchone()
     if row is None:
-        return _new_session(connection, verdict.session_key, verdict.agent, now), QueueState(touched_at=now)
+        return new_session(connection, verdict.session_key, verdict.agent, now), QueueState(touched_at=now)
     session, head, done, running, not_before, behind, burst_until, burst_ends, touched_at = row
     return session, QueueState(head, done, running, not_before, bool(behind), burst_until, burst_ends, touched_at)
 
@@ -245,23 +245,37 @@ def apply_command(
     if row is None:
         return None
     session, payload, is_owner, identity = row
-    key, agent, conversation, settings = connection.execute(
-        "SELECT key, agent, conversation, settings FROM sessions WHERE id = ?", (session,)
+    key, agent = connection.execute("SELECT key, agent FROM sessions WHERE id = ?", (session,)).fetchone()
+    # A message that came after the command was not meant by it.
+    done = change_row(connection, session, change, now, "command", before=event_id)
+    insert_drafts(connection, reply(done), now)
+    if change.then:
+        event = replace(decode_event(payload), text=change.then)
+        derived = hashlib.blake2b(identity + b"then", digest_size=16).digest()
+        enqueue(connection, derived, event, Enqueue(key, agent, change.then_rule, bool(is_owner)), now)
+    return done
+
+
+def change_row(
+    connection: Connection, session: int, change: SessionChange, now: int, reason: str, before: int | None = None
+) -> Changed:
+    """Carry out a change of a session, except for what it enqueues; `before` as for `stop_session`."""
+    key, conversation, settings = connection.execute(
+        "SELECT key, conversation, settings FROM sessions WHERE id = ?", (session,)
     ).fetchone()
-    done = Changed()
+    done, target = Changed(), 0
     if change.resume:
         found = connection.execute(
             "SELECT id FROM conversations WHERE uuid = ? AND session = ?", (change.resume, session)
         ).fetchone()
+        target = found[0] if found else 0
         done = replace(done, found=found is not None)
     if change.stop and done.found:
         # The stopped turn's own messages are told apart from those that only waited.
-        # A message that came after the command was not meant by it.
-        ended, waited, _ = stop_session(connection, session, key, now, "command", before=event_id)
+        ended, waited, _ = stop_session(connection, session, key, now, reason, before=before)
         done = replace(done, stopped=ended, set_aside=waited)
     if (change.new_conversation or change.resume) and done.found:
-        _end_conversation(connection, conversation, now, "command")
-        target = found[0] if change.resume else 0
+        _end_conversation(connection, conversation, now, reason)
         connection.execute(
             "UPDATE sessions SET conversation = ?, touched_at = ?, current_since = ? WHERE id = ?",
             (target, now, now, session),
@@ -272,11 +286,6 @@ def apply_command(
         merged = {**json.loads(settings or "{}"), **change.settings}
         kept = {name: value for name, value in merged.items() if value is not None}
         connection.execute("UPDATE sessions SET settings = ? WHERE id = ?", (dump_json(kept) if kept else "", session))
-    insert_drafts(connection, reply(done), now)
-    if change.then:
-        event = replace(decode_event(payload), text=change.then)
-        derived = hashlib.blake2b(identity + b"then", digest_size=16).digest()
-        enqueue(connection, derived, event, Enqueue(key, agent, change.then_rule, bool(is_owner)), now)
     return done
 
 

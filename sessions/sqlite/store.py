@@ -35,11 +35,12 @@ from tidegate.sessions.model import (
 )
 from tidegate.sessions.sqlite import inbox, outbox, people, turns
 from tidegate.sessions.sqlite.devices import SqliteDevices
+from tidegate.sessions.sqlite.operating import SqliteOperating
 from tidegate.sessions.sqlite.reads import Reader
 from tidegate.sessions.sqlite.writer import Writer
 
 
-class SqliteStore(SqliteDevices):
+class SqliteStore(SqliteDevices, SqliteOperating):
     """Everything durable, in one SQLite file.
 
     Args:

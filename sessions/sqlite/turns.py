@@ -165,17 +165,18 @@ def _conversation(
         connection.execute(
             "UPDATE conversations SET ended_at = ?, end_reason = ? WHERE id = ?", (now, reason, conversation)
         )
-    uuid = new_id()
-    row = (
-        connection.execute(
-            "INSERT INTO conversations(uuid, session, started_at) VALUES (?,?,?)", (uuid, lease.session, now)
-        ).lastrowid
-        or 0
-    )
-    connection.execute(
-        "UPDATE sessions SET conversation = ?, current_since = ? WHERE id = ?", (row, now, lease.session)
-    )
+    row, uuid = begin_conversation(connection, lease.session, now)
     return row, uuid, reason, []
+
+
+def begin_conversation(connection: Connection, session: int, now: int) -> tuple[int, str]:
+    """Make a new current conversation; returns its row and its public id."""
+    uuid = new_id()
+    row = connection.execute(
+        "INSERT INTO conversations(uuid, session, started_at) VALUES (?,?,?)", (uuid, session, now)
+    ).lastrowid
+    connection.execute("UPDATE sessions SET conversation = ?, current_since = ? WHERE id = ?", (row, now, session))
+    return row or 0, uuid
 
 
 def _plan(connection: Connection, session: int, waiting: list[QueuedEvent], rules: ClaimRules) -> TurnPlan:

@@ -1,0 +1,43 @@
+"""What a person does to sessions from outside, without a chat message: stop, rename, begin anew, write a note."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tidegate.sessions.model import Changed, SessionChange
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What the turns of one day (UTC, `YYYY-MM-DD`) with one model used, in tokens."""
+
+    day: str
+    model: str
+    turns: int
+    tokens_in: int
+    tokens_out: int
+
+
+class OperatorStore(Protocol):
+    """Changes that an operator makes."""
+
+    async def change_session(self, key: str, change: SessionChange, agent: str = "") -> Changed | None:
+        """Change a session; None when there is none of this key and no `agent` to make it for.
+
+        `then` is not used here. A stop ends everything that was stored up to now.
+        """
+        ...
+
+    async def add_message(self, key: str, body: str, agent: str = "") -> tuple[str, int] | None:
+        """Append to the transcript of a session that runs no turn; returns conversation id and seq.
+
+        None when a turn runs, whose transcript must not be cut into, or when there is no such session and no
+        `agent` to make it for. A session without a conversation gets one.
+        """
+        ...
+
+    async def usage(self, since: int) -> Sequence[Usage]:
+        """Return what turns that began at `since` (microseconds UTC) or later used, oldest day first."""
+        ...

@@ -1,0 +1,73 @@
+"""Transactions of an operator: a session changed from outside, a note in a transcript, what was used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from sqlite3 import Connection
+
+from tidegate.clock import Clock
+from tidegate.sessions.model import Changed, SessionChange
+from tidegate.sessions.operating import Usage
+from tidegate.sessions.sqlite.inbox import change_row, session_row
+from tidegate.sessions.sqlite.reads import Reader
+from tidegate.sessions.sqlite.turns import append_messages, begin_conversation
+from tidegate.sessions.sqlite.writer import Writer
+
+
+def change_session(connection: Connection, key: str, change: SessionChange, agent: str, now: int) -> Changed | None:
+    """Change a session; see `OperatorStore.change_session`."""
+    session = _find(connection, key, agent, now)
+    return change_row(connection, session, change, now, "operator") if session is not None else None
+
+
+def add_message(connection: Connection, key: str, body: str, agent: str, now: int) -> tuple[str, int] | None:
+    """Append to a transcript; see `OperatorStore.add_message`."""
+    session = _find(connection, key, agent, now)
+    if session is None:
+        return None
+    conversation, uuid, runs = connection.execute(
+        "SELECT s.conversation, COALESCE(c.uuid, ''), EXISTS (SELECT 1 FROM turns t WHERE t.session = s.id"
+        " AND t.state = 'running') FROM sessions s LEFT JOIN conversations c ON c.id = s.conversation WHERE s.id = ?",
+        (session,),
+    ).fetchone()
+    if runs:
+        return None
+    if not uuid:
+        conversation, uuid = begin_conversation(connection, session, now)
+    rows = append_messages(connection, conversation, 0, [body])
+    connection.execute("UPDATE sessions SET touched_at = ? WHERE id = ?", (now, session))
+    return uuid, rows[0].seq
+
+
+def _find(connection: Connection, key: str, agent: str, now: int) -> int | None:
+    if agent:
+        return session_row(connection, key, agent, now)
+    row = connection.execute("SELECT id FROM sessions WHERE key = ?", (key,)).fetchone()
+    return row[0] if row else None
+
+
+class SqliteOperating:
+    """The part of the store that an operator uses; see `OperatorStore`."""
+
+    _writer: Writer
+    _reader: Reader
+    _clock: Clock
+
+    async def change_session(self, key: str, change: SessionChange, agent: str = "") -> Changed | None:
+        """See `OperatorStore`."""
+        now = self._clock.now()
+        return await self._writer.run(lambda c: change_session(c, key, change, agent, now))
+
+    async def add_message(self, key: str, body: str, agent: str = "") -> tuple[str, int] | None:
+        """See `OperatorStore`."""
+        now = self._clock.now()
+        return await self._writer.run(lambda c: add_message(c, key, body, agent, now))
+
+    async def usage(self, since: int) -> Sequence[Usage]:
+        """See `OperatorStore`."""
+        rows = await self._reader.rows(
+            "SELECT date(started_at / 1000000, 'unixepoch') AS day, model, COUNT(*), SUM(tokens_in), SUM(tokens_out)"
+            " FROM turns WHERE started_at >= ? GROUP BY day, model ORDER BY day, model",
+            since,
+        )
+        return [Usage(*row) for row in rows]

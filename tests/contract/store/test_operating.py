@@ -1,0 +1,81 @@
+"""What an operator does to sessions from outside."""
+
+from __future__ import annotations
+
+from contract.store.world import KEY, World, body, end, texts
+from tidegate.sessions.model import Changed, SessionChange
+from tidegate.sessions.operating import Usage
+
+
+async def test_stopping_a_session_ends_its_turn_and_sets_aside_what_waits(world: World) -> None:
+    await world.say("one")
+    turn = await world.claim()
+    await world.say("two")
+    done = await world.store.change_session(KEY, SessionChange(stop=True))
+    assert done == Changed((KEY, turn.lease.fence), 1)
+    assert await world.store.waiting_sessions() == []
+    assert await world.store.change_session(KEY, SessionChange(stop=True)) == Changed()
+    await world.say("three")
+    assert texts(await world.claim())[-1] == "three"
+
+
+async def test_a_session_that_is_not_there_is_made_only_for_an_agent(world: World) -> None:
+    change = SessionChange(settings={"label": "mine"})
+    assert await world.store.change_session("agent:main:new", change) is None
+    assert await world.store.session("agent:main:new") is None
+    assert await world.store.change_session("agent:main:new", change, "main") == Changed()
+    row = await world.store.session("agent:main:new")
+    assert row is not None
+    assert (row.agent, dict(row.settings), row.messages) == ("main", {"label": "mine"}, 0)
+
+
+async def test_a_setting_is_removed_with_none_and_the_others_stay(world: World) -> None:
+    await world.store.change_session(KEY, SessionChange(settings={"label": "x", "queue": {"cap": 3}}), "main")
+    await world.store.change_session(KEY, SessionChange(settings={"label": None}))
+    assert dict(await world.store.session_settings()) == {KEY: {"queue": {"cap": 3}}}
+
+
+async def test_a_new_conversation_leaves_the_old_one_listed(world: World) -> None:
+    await world.say("old")
+    await world.answer(await world.claim())
+    await world.store.change_session(KEY, SessionChange(new_conversation=True))
+    await world.say("new")
+    assert texts(await world.claim()) == ["new"]
+    listed = await world.store.conversations(KEY, 10)
+    assert [(row.end_reason, row.ended_at is None) for row in listed] == [("", True), ("operator", False)]
+
+
+async def test_a_note_stands_in_the_transcript_and_the_next_turn_reads_it(world: World) -> None:
+    assert await world.store.add_message(KEY, body("lost")) is None
+    first = await world.store.add_message(KEY, body("note"), "main")
+    assert first is not None
+    assert first[1] == 1
+    assert await world.store.add_message(KEY, body("more")) == (first[0], 2)
+    await world.say("hello")
+    assert texts(await world.claim()) == ["note", "more", "hello"]
+
+
+async def test_a_note_does_not_cut_into_a_running_turn(world: World) -> None:
+    await world.say()
+    turn = await world.claim()
+    assert await world.store.add_message(KEY, body("note"), "main") is None
+    await world.answer(turn)
+    assert await world.store.add_message(KEY, body("note")) is not None
+
+
+async def test_usage_is_summed_by_day_and_model(world: World) -> None:
+    for model, tokens in (("a/x", 10), ("a/x", 5), ("b/y", 1)):
+        await world.say()
+        turn = await world.claim()
+        await world.store.finish(turn, end(turn, model=model, tokens_in=tokens, tokens_out=2 * tokens))
+    began = world.clock.now()
+    world.clock.advance(86400)
+    await world.say()
+    turn = await world.claim()
+    await world.store.finish(turn, end(turn, model="a/x", tokens_in=7, tokens_out=1))
+    assert await world.store.usage(0) == [
+        Usage("2027-01-15", "a/x", 2, 15, 30),
+        Usage("2027-01-15", "b/y", 1, 1, 1 * 2),
+        Usage("2027-01-16", "a/x", 1, 7, 1),
+    ]
+    assert await world.store.usage(began + 1) == [Usage("2027-01-16", "a/x", 1, 7, 1)]
