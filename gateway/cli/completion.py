@@ -19,6 +19,7 @@ class Words:
         options: Options with their help.
         choices: Values of the next word where there is a fixed list.
         files: Options that take a file or folder.
+        values: Options with a fixed list of values.
     """
 
     command: tuple[str, ...]
@@ -26,6 +27,7 @@ class Words:
     options: dict[str, str]
     choices: tuple[str, ...]
     files: tuple[str, ...]
+    values: dict[str, tuple[str, ...]]
 
 
 def completion(arguments: Arguments) -> int:
@@ -40,6 +42,7 @@ def walk(parser: argparse.ArgumentParser, command: tuple[str, ...] = ()) -> Iter
     commands: dict[str, str] = {}
     options: dict[str, str] = {}
     choices: tuple[str, ...] = ()
+    values: dict[str, tuple[str, ...]] = {}
     inner: dict[str, argparse.ArgumentParser] = {}
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
@@ -47,10 +50,12 @@ def walk(parser: argparse.ArgumentParser, command: tuple[str, ...] = ()) -> Iter
             commands = {str(item.dest): str(item.help or "") for item in action._choices_actions}
         elif action.option_strings:
             options.update({name: str(action.help or "") for name in action.option_strings})
+            if action.choices:
+                values.update({name: tuple(map(str, action.choices)) for name in action.option_strings})
         elif action.choices:
             choices = tuple(map(str, action.choices))
     files = tuple(name for name in ("--config", "--state-dir") if name in options)
-    yield Words(command, commands, options, choices, files)
+    yield Words(command, commands, options, choices, files, values)
     for name, sub in inner.items():
         yield from walk(sub, (*command, name))
 
@@ -69,6 +74,9 @@ _tidegate() {{
             {paths}) at=$next ;;
         esac
     done
+    case "$at $before" in
+{values}
+    esac
     case $at in
 {cases}
     esac
@@ -84,7 +92,11 @@ def bash(commands: tuple[Words, ...]) -> str:
         f'        "{" ".join(words.command)}") COMPREPLY=($(compgen -W "{" ".join(_all(words))}" -- "$word")) ;;'
         for words in commands
     )
-    return _BASH.format(paths=paths, cases=cases)
+    values = "\n".join(
+        f'        "{at} {name}") COMPREPLY=($(compgen -W "{" ".join(known)}" -- "$word")); return ;;'
+        for at, name, known in _values(commands)
+    )
+    return _BASH.format(paths=paths, cases=cases, values=values)
 
 
 _ZSH = """\
@@ -103,6 +115,9 @@ _tidegate() {{
         esac
     done
     local -a found
+    case "$at ${{words[CURRENT-1]}}" in
+{values}
+    esac
     case $at in
 {cases}
     esac
@@ -120,7 +135,11 @@ def zsh(commands: tuple[Words, ...]) -> str:
         told = {**words.commands, **dict.fromkeys(words.choices, ""), **words.options}
         items = " ".join(_quoted(f"{name}:{text}" if text else name) for name, text in told.items())
         cases.append(f'        ("{" ".join(words.command)}") found=({items}) ;;')
-    return _ZSH.format(paths=paths, cases="\n".join(cases))
+    values = "\n".join(
+        f"        ({_quoted(f'{at} {name}')}) found=({' '.join(map(_quoted, known))}); _describe value found; return ;;"
+        for at, name, known in _values(commands)
+    )
+    return _ZSH.format(paths=paths, cases="\n".join(cases), values=values)
 
 
 def fish(commands: tuple[Words, ...]) -> str:
@@ -136,7 +155,8 @@ def fish(commands: tuple[Words, ...]) -> str:
             lines.append(_fish(" ; and ".join([*seen, *([unseen] if unseen else [])]), f"-a {name}", text))
         for name, text in words.options.items():
             flag = f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}"
-            takes = " -r -F" if name in words.files else ""
+            known = words.values.get(name)
+            takes = " -r -F" if name in words.files else f" -x -a {_quoted(' '.join(known))}" if known else ""
             lines.append(_fish(" ; and ".join(seen), flag + takes, text))
     return "\n".join(dict.fromkeys(lines)) + "\n"
 
@@ -149,6 +169,13 @@ def _fish(condition: str, what: str, text: str) -> str:
 
 def _quoted(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "'\\''").replace("\n", " ") + "'"
+
+
+def _values(commands: tuple[Words, ...]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Yield the command, the option and its values, for every option with a fixed list."""
+    for words in commands:
+        for name, known in words.values.items():
+            yield " ".join(words.command), name, known
 
 
 def _all(words: Words) -> list[str]:

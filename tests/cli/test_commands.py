@@ -307,9 +307,15 @@ def test_a_port_in_use_is_one_line(state: Path):
 
 def test_the_bash_completion_completes(state: Path):
     script = tidegate("completion", "bash", state=state).stdout
-    ask = 'COMP_WORDS=(tidegate --json config s); COMP_CWORD=3; _tidegate; echo "${COMPREPLY[@]}"'
-    done = subprocess.run(["bash", "-c", f"{script}\n{ask}"], capture_output=True, text=True, check=False)
-    assert (done.stdout.split(), done.stderr) == (["set", "schema"], "")
+    for typed, at, offered in (
+        ("--json config s", 3, ["set", "schema"]),
+        ("logs --level w", 3, ["warn"]),
+        ("deliveries list --state s", 4, ["sending", "sent"]),
+        ("completion z", 2, ["zsh"]),
+    ):
+        ask = f'COMP_WORDS=(tidegate {typed}); COMP_CWORD={at}; _tidegate; echo "${{COMPREPLY[@]}}"'
+        done = subprocess.run(["bash", "-c", f"{script}\n{ask}"], capture_output=True, text=True, check=False)
+        assert (done.stdout.split(), done.stderr) == (offered, "")
 
 
 def test_a_reader_that_goes_away_is_no_error(state: Path):
