@@ -7,8 +7,8 @@ import json
 import sys
 from typing import Any
 
-from tidegate.gateway.cli.call import Call
-from tidegate.gateway.cli.conversation import Conversation, file_line
+from tidegate.gateway.cli.call import Call, warn
+from tidegate.gateway.cli.conversation import Conversation, failure_line, file_line
 from tidegate.gateway.cli.markdown import render
 from tidegate.gateway.cli.once import DEFAULT_DEADLINE, ask_once
 from tidegate.gateway.cli.parser import Arguments
@@ -37,7 +37,7 @@ def chat(arguments: Arguments) -> int:
         if not arguments.json:
             _print(call, frame)
 
-    asyncio.run(ask_once(call.site, text, seconds, show))
+    asyncio.run(ask_once(call.site, text, seconds, show, lambda data: warn(failure_line(data).strip())))
     if arguments.json:
         print(json.dumps({"replies": replies}, indent=2, ensure_ascii=False))
     return 0

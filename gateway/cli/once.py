@@ -27,8 +27,17 @@ class NotTaken(TidegateError):
     """The gateway did not take the message."""
 
 
-async def ask_once(site: Site, text: str, seconds: float, show: Callable[[dict[str, Any]], None]) -> None:
+async def ask_once(
+    site: Site,
+    text: str,
+    seconds: float,
+    show: Callable[[dict[str, Any]], None],
+    failed: Callable[[dict[str, Any]], None] = lambda _: None,
+) -> None:
     """Send `text` and call `show` with every reply frame until nothing more is to come.
+
+    Args:
+        failed: Called with the model, the kind and the reason when a turn fails.
 
     Raises:
         Unreachable: No gateway answers.
@@ -40,7 +49,7 @@ async def ask_once(site: Site, text: str, seconds: float, show: Callable[[dict[s
     link = ChatLink(site)
     try:
         async with asyncio.timeout(seconds):
-            await _exchange(link, text, show)
+            await _exchange(link, text, show, failed)
     except TimeoutError as error:
         after = (
             f"the gateway did not take the message; {hint('logs')} says why"
@@ -50,7 +59,12 @@ async def ask_once(site: Site, text: str, seconds: float, show: Callable[[dict[s
         raise NoAnswer(f"no complete answer within {seconds:g} s: {after}") from error
 
 
-async def _exchange(link: ChatLink, text: str, show: Callable[[dict[str, Any]], None]) -> None:
+async def _exchange(
+    link: ChatLink,
+    text: str,
+    show: Callable[[dict[str, Any]], None],
+    failed: Callable[[dict[str, Any]], None],
+) -> None:
     await link.send(text)
     was_connected = False
     async with asyncio.TaskGroup() as group:
@@ -67,6 +81,8 @@ async def _exchange(link: ChatLink, text: str, show: Callable[[dict[str, Any]], 
                     case "reply":
                         show(frame)
                         await link.ask_state()
+                    case "fact" if frame.get("name") == "turn.failed":
+                        failed(frame.get("data") or {})
                     case "fact" if frame.get("name") == "turn.ended":
                         await link.ask_state()
                     case "state" if not frame["busy"] and not link.unconfirmed:

@@ -144,6 +144,14 @@ def test_chat_answers_a_pipe_and_colours_nothing(state: Path):
     assert "\x1b" not in done.stdout
 
 
+def test_the_owner_reads_on_standard_error_why_an_answer_failed(state: Path):
+    (state / "tidegate.json").write_text('{ agents: { defaults: { model: "anthropic/m" } } }')
+    with running_gateway(state):
+        done = tidegate("chat", "--once", "hello", state=state)
+    assert "did not accept its key" in done.stdout
+    assert "auth: " in done.stderr
+
+
 def test_a_silent_command_and_an_empty_message_end_at_once(state: Path):
     with running_gateway(state):
         assert "new conversation" in tidegate("chat", "--once", "/new", state=state).stdout
