@@ -24,21 +24,23 @@ class MessageStarted:
 
 @dataclass(frozen=True, slots=True)
 class ToolStarted:
-    """A tool call begins."""
+    """A tool call begins. `arguments` is the JSON that the model wrote."""
 
     call_id: str
     name: str
     summary: str
+    arguments: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolEnded:
-    """A tool call ended."""
+    """A tool call ended. `result` is what the model is told."""
 
     call_id: str
     name: str
     is_error: bool
     seconds: float
+    result: str = ""
 
 
 @dataclass(frozen=True, slots=True)

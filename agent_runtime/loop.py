@@ -304,12 +304,13 @@ class _Run:
             self._messages.append(prepared)
             return
         await self._journal.tool_started(call)
-        self._emit(ToolStarted(call.id, call.name, prepared.summary))
+        self._emit(ToolStarted(call.id, call.name, prepared.summary, call.arguments))
         started = self._clock.monotonic()
         result = self._breaker.after(call, await prepared.run(self.meter.seconds_left()))
         await self._journal.tool_ended(call, result)
         self._messages.append(result)
-        self._emit(ToolEnded(call.id, call.name, result.is_error, self._clock.monotonic() - started))
+        seconds = self._clock.monotonic() - started
+        self._emit(ToolEnded(call.id, call.name, result.is_error, seconds, result.text))
 
     async def _close_all(self, batches: Sequence[_Batch], text: str) -> None:
         """Answer every call of `batches` that has no result yet."""

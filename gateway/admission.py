@@ -17,7 +17,7 @@ from tidegate.events import Address, EventKind, MessageEvent, PeerKind
 from tidegate.gateway import replies
 from tidegate.gateway.parts import text_drafts
 from tidegate.gateway.people import People
-from tidegate.gateway.ruleset import TERMINAL, ChannelRules, Ruleset
+from tidegate.gateway.ruleset import OWN_CHANNELS, ChannelRules, Ruleset
 from tidegate.routing.access import Approach, Deny, Identity, Pair, decide_access, is_owner, may_command
 from tidegate.routing.commands import Command, is_abort_request, is_control_command_message, parse_command
 from tidegate.routing.debounce import TELEGRAM_SPLIT_WAIT, debounce_time, should_debounce
@@ -93,9 +93,21 @@ class Judge:
             return NewEvent(event, Record(EventState.DENIED, verdict.reason.value, keep_text=False))
         return self._admitted(event, channel)
 
+    def judge_for(self, event: MessageEvent, key: str, agent: str, *, commands: bool = True) -> NewEvent:
+        """Return the verdict on what the owner says into a session that is named, whatever the routes say.
+
+        Args:
+            commands: A text that is a command is carried out, not answered.
+        """
+        event = _bounded(event)
+        is_command = self.rules.config.commands.text and is_control_command_message(event.text, None)
+        if commands and (is_command or self._resets(event, None)):
+            return NewEvent(event, Record(EventState.COMMAND, "", key, agent, is_owner=True))
+        return self._enqueue(event, key, agent, owner=True, may_command=commands)
+
     def owns(self, event: MessageEvent) -> bool:
         """Return whether the sender of an event is the owner."""
-        if event.address.channel == TERMINAL:
+        if event.address.channel in OWN_CHANNELS:
             return True
         policy = self.rules.command_policy(self.people.owners)
         return is_owner(Identity(event.address.channel, event.sender.id), policy.owners)
@@ -141,7 +153,7 @@ class Judge:
             reason = "" if may else "not authorized"
             state = EventState.COMMAND if may else EventState.IGNORED
             return NewEvent(event, Record(state, reason, session.key, session.agent, owner))
-        return self._enqueue(event, session, owner=owner, may_command=may)
+        return self._enqueue(event, session.key, session.agent, owner=owner, may_command=may)
 
     def _is_owners_alone(self, event: MessageEvent, *, owner: bool) -> bool:
         """Return whether a command changes a group's session for everybody, which only the owner may do there.
@@ -185,9 +197,9 @@ class Judge:
     def _resets(self, event: MessageEvent, username: str | None) -> bool:
         return reset_request(event.text, self.rules.reset_triggers, username) is not None
 
-    def _enqueue(self, event: MessageEvent, session: ResolvedSession, *, owner: bool, may_command: bool) -> NewEvent:
+    def _enqueue(self, event: MessageEvent, key: str, agent: str, *, owner: bool, may_command: bool) -> NewEvent:
         directive = inline_queue_directive(event.text) if may_command else None
-        settings = self.queue_settings(session.key, event.address.channel, directive.override if directive else None)
+        settings = self.queue_settings(key, event.address.channel, directive.override if directive else None)
         if directive is not None:
             event = replace(event, text=directive.text)
         rule = QueueRule(
@@ -205,7 +217,7 @@ class Judge:
         def full(dropped: MessageEvent) -> Draft:
             return self._notice(dropped.address, replies.queue_full(dropped.text))
 
-        verdict = Enqueue(session.key, session.agent, rule, owner, set_aside, full)
+        verdict = Enqueue(key, agent, rule, owner, set_aside, full)
         return NewEvent(event, verdict)
 
     def queue_settings(self, key: str, channel: str, inline: QueueOverride | None = None) -> QueueSettings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import aiohttp
 import structlog
@@ -36,6 +36,8 @@ from tidegate.sessions.store import CooldownStore
 _APIS = {"openai-completions": "openai", "anthropic-messages": "anthropic", "litellm": "litellm", None: ""}
 ROOMS = "rooms"
 """The folder of the workspace that holds one folder a session that is not the owner's own."""
+MAX_AGENTS = 64
+"""Agents kept ready: one for each agent and model that sessions ask for."""
 _VIA_OPENAI = frozenset({"openai-completions", "openai-responses", "ollama"})
 
 log = structlog.get_logger("agents")
@@ -160,22 +162,30 @@ class AgentFactory:
         options = self._options.get(agent_id)
         return (options.user_timezone if options else None) or self._local_zone
 
-    async def get(self, agent_id: str) -> Agent:
+    async def get(self, agent_id: str, model: str = "") -> Agent:
         """Return an agent, built on first use.
+
+        Args:
+            model: `provider/model` to ask first, in place of the configured one.
 
         Raises:
             ModelRefused: It has no usable model, or is not configured any more.
         """
-        agent = self._agents.get(agent_id)
+        name = f"{agent_id} {model}"
+        agent = self._agents.get(name)
         if agent is not None:
             return agent
         async with self._building:
-            if agent_id not in self._agents:
+            if name not in self._agents:
                 options = self._options.get(agent_id)
                 if options is None:
                     raise ModelRefused(f"agent {agent_id!r} is not configured any more", "not_found")
-                self._agents[agent_id] = await self._build(options)
-        return self._agents[agent_id]
+                if model:
+                    options = replace(options, model=options.model.model_copy(update={"primary": model}))
+                if len(self._agents) >= MAX_AGENTS:
+                    self._agents.clear()
+                self._agents[name] = await self._build(options)
+            return self._agents[name]
 
     async def _build(self, options: AgentOptions) -> Agent:
         config = self._loaded.config

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
+
+import structlog
+
+log = structlog.get_logger("bus")
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +20,7 @@ class Fact:
     Attributes:
         name: `noun.verb`, for example `turn.started`.
         session: Key of the session it belongs to, or empty.
-        data: Plain JSON-able values; never message text of a chat, never a secret.
+        data: Plain JSON-able values, never a secret. What was said is only in facts named `run.*` and `turn.done`.
     """
 
     name: str
@@ -67,16 +71,27 @@ class EventBus:
 
     def __init__(self) -> None:
         self._subscriptions: list[Subscription] = []
+        self._listeners: list[Callable[[Fact], None]] = []
 
     def publish(self, fact: Fact) -> None:
-        """Offer a fact to every subscriber."""
+        """Offer a fact to every subscriber and hand it to every listener."""
         for subscription in self._subscriptions:
             subscription.offer(fact)
+        for listener in self._listeners:
+            try:
+                listener(fact)
+            except Exception:
+                # Named boundary: who watches must never break what is watched.
+                log.exception("fact.not_taken", fact=fact.name)
+
+    def listen(self, listener: Callable[[Fact], None]) -> None:
+        """Hand every fact to a callable from now on, in order and at once; it must return at once."""
+        self._listeners.append(listener)
 
     @property
     def is_watched(self) -> bool:
         """Whether anybody subscribes; spares building facts that nobody sees."""
-        return bool(self._subscriptions)
+        return bool(self._subscriptions or self._listeners)
 
     async def subscribe(self, capacity: int = 256, session: str | None = None) -> AsyncIterator[Fact | Gap]:
         """Yield facts from now on, those of one session when named."""

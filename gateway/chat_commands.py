@@ -14,6 +14,7 @@ from tidegate.events import Address
 from tidegate.gateway import replies
 from tidegate.gateway.admission import Judge
 from tidegate.gateway.parts import text_drafts
+from tidegate.gateway.ruleset import WEBCHAT
 from tidegate.gateway.session_settings import SessionSettings
 from tidegate.routing.commands import Command
 from tidegate.routing.queue_settings import QueueOverride, QueueRequest, QueueSettings, parse_queue_arguments
@@ -99,7 +100,15 @@ class ChatCommands:
         def reply(changed: Changed) -> Sequence[Draft]:
             text = answer if isinstance(answer, str) else answer(changed)
             parts = self._render(pending.event.address, text)
-            return text_drafts(pending.event.address, parts, kind=DeliveryKind.NOTICE)
+            # A client of the control plane has to know which of its requests this answers.
+            mode = "all" if pending.event.address.channel == WEBCHAT else "off"
+            return text_drafts(
+                pending.event.address,
+                parts,
+                kind=DeliveryKind.NOTICE,
+                reply_to=pending.event.message_id,
+                reply_to_mode=mode,
+            )
 
         changed = await self._store.apply_command(pending.event_id, change, reply)
         if changed is None:

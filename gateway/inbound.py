@@ -50,13 +50,20 @@ class Inbound:
             StoreError: Nothing was stored; the platform must not hear that we have the events.
         """
         judge = self._judge()
-        judged = [self._judge_one(judge, event) for event in events]
+        return await self._take(judge, [self._judge_one(judge, event) for event in events], cursor)
+
+    async def receive_for(self, event: MessageEvent, key: str, agent: str, *, commands: bool = True) -> Appended:
+        """Make what the owner says into a named session durable; see `Judge.judge_for`. Raises StoreError."""
+        judge = self._judge()
+        return (await self._take(judge, [judge.judge_for(event, key, agent, commands=commands)], None))[0]
+
+    async def _take(self, judge: Judge, judged: list[NewEvent], cursor: CursorUpdate | None) -> Sequence[Appended]:
         try:
             answers = await self._store.append_events(judged, cursor)
         except StoreError:
             raise
         except Exception:
-            log.exception("events.not_appended", events=len(events))
+            log.exception("events.not_appended", events=len(judged))
             judged, answers = await self._append_singly(judged, cursor)
         self._announce(judged, answers)
         await self._note_owner(judge, judged)

@@ -28,6 +28,9 @@ from tidegate.routing.table import RouteTable, SessionScopes
 
 TERMINAL = "terminal"
 """The channel of the chat on this machine; whoever can open the state directory's socket is the owner."""
+WEBCHAT = "webchat"
+"""The channel of the control plane's clients; what an operator says there, the owner says."""
+OWN_CHANNELS = frozenset({TERMINAL, WEBCHAT})
 DEFAULT_HISTORY = 50
 """Messages of group talk that the agent is shown with a mention."""
 
@@ -110,7 +113,9 @@ class Ruleset:
         if GroupScope.MAIN in rooms:
             return False
         return all(
-            self._only_owner(rules.access) for (channel, _), rules in self.channels.items() if channel != TERMINAL
+            self._only_owner(rules.access)
+            for (channel, _), rules in self.channels.items()
+            if channel not in OWN_CHANNELS
         )
 
     def _only_owner(self, access: AccessPolicy) -> bool:
@@ -208,7 +213,11 @@ def _channels(
     config: Config, access_groups: Mapping[str, Mapping[str, tuple[str, ...]]]
 ) -> dict[tuple[str, str], ChannelRules]:
     owner_only = AccessPolicy(DmPolicy.OPEN, GroupPolicy.DISABLED, allow_from=("*",))
-    found = {(TERMINAL, "default"): ChannelRules(owner_only, reply_to_mode="off", ack_reaction="")}
+    found = {
+        (TERMINAL, "default"): ChannelRules(owner_only, reply_to_mode="off", ack_reaction=""),
+        # The reply names the message that it answers: that is the id of the run.
+        (WEBCHAT, "default"): ChannelRules(owner_only, reply_to_mode="all", streaming="off", ack_reaction=""),
+    }
     telegram = config.channels.telegram
     if telegram is not None:
         for account, options in telegram.account_options().items():

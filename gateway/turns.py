@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -38,6 +38,8 @@ Render = Callable[[Address, str], tuple[TextPart, ...]]
 
 CLOSE_SECONDS = 3.0
 """How long a stopped turn may take to tidy up what it showed."""
+MAX_TOLD = 8_000
+"""Characters of a call's arguments or result that those who watch are told."""
 UNANSWERED = "(I gave no answer to this: it was stopped, or something failed.)"
 """What the agent finds in its transcript in place of an answer that was never given."""
 
@@ -47,9 +49,12 @@ log = structlog.get_logger("turns")
 class TurnJournal:
     """Writes what a run does to the store, under the turn's lease (a runtime `Journal`)."""
 
-    def __init__(self, turn: ClaimedTurn, store: TurnStore) -> None:
+    def __init__(
+        self, turn: ClaimedTurn, store: TurnStore, steered: Callable[[Sequence[str]], None] = lambda _ids: None
+    ) -> None:
         self._turn = turn
         self._store = store
+        self._steered = steered
         self._may_be_waiting = False
 
     async def record_message(self, message: Message) -> None:
@@ -69,7 +74,17 @@ class TurnJournal:
         if not self._may_be_waiting:
             return ()
         self._may_be_waiting = False
-        rows = await self._store.take_steering(self._turn, self._accept, _user_body)
+        accepted: list[str] = []
+
+        def accept(event: MessageEvent, is_owner: bool, mode: str) -> str | None:
+            text = self._accept(event, is_owner, mode)
+            if text is not None and mode != "steer-backlog":
+                accepted.append(event.message_id)
+            return text
+
+        rows = await self._store.take_steering(self._turn, accept, _user_body)
+        if accepted:
+            self._steered(accepted)
         return tuple(decode_message(row.body) for row in rows)
 
     async def _write(self, entry: JournalEntry) -> None:
@@ -154,17 +169,18 @@ class TurnRunner:
     async def _run_to_end(self, turn: ClaimedTurn) -> Finish:
         rules, agents, services = self._rules, self._agents, self._services
         maker = ReplyMaker(turn, rules, services.render, services.outbound_media)
-        self._tell("turn.started", turn, attempt=turn.attempt)
+        self._tell_started(turn)
         if turn.exhausted:
             self._tell("turn.ended", turn, state="failed", model="")
             return maker.failure(replies.EXHAUSTED, "exhausted")
         try:
-            agent = await agents.get(turn.agent)
+            agent = await _agent(agents, turn)
         except ModelError as error:
             log.error("turn.no_agent", session=turn.lease.key, agent=turn.agent, reason=str(error))
             self._tell("turn.failed", turn, kind=error.kind, reason=str(error), model="")
             self._tell("turn.ended", turn, state="failed", model="")
             return maker.failure(replies.failure(error.kind), error.kind)
+        self._tell("turn.model", turn, model=agent.model_ref)
         room = agent.room(turn.lease.key, is_private=_is_private(turn, rules))
         preview = Preview(turn, services.connections, services.outbox, services.outbox_store)
         try:
@@ -194,6 +210,36 @@ class TurnRunner:
         self._tell("turn.ended", turn, state="failed", model="")
         maker = ReplyMaker(turn, self._rules, self._services.render, self._services.outbound_media)
         return maker.failure(replies.FAILURE, "internal")
+
+    def ended(self, turn: ClaimedTurn, end: Finish | None) -> None:
+        """Tell those who watch that the end of a turn is durable; None when it was ended from outside."""
+        if end is None:
+            self._tell("turn.cut_off", turn)
+            return
+        said = [str(draft.payload.get("plain", draft.payload.get("body", ""))) for draft in end.drafts]
+        self._tell(
+            "turn.done",
+            turn,
+            state=end.state.value,
+            text="\n\n".join(text for text in said if text),
+            model=end.model,
+            reason=end.reason,
+            tokens_in=end.tokens_in,
+            tokens_out=end.tokens_out,
+        )
+
+    def _tell_started(self, turn: ClaimedTurn) -> None:
+        event = turn.reply_event
+        self._tell(
+            "turn.started",
+            turn,
+            attempt=turn.attempt,
+            agent=turn.agent,
+            conversation=turn.conversation,
+            channel=event.address.channel,
+            messages=[item.message_id for item in turn.events],
+        )
+        self._tell("run.said", turn, texts=[item.text for item in turn.events])
 
     async def _close_if_stopped(self, turn: ClaimedTurn, preview: Preview) -> None:
         """Mark a preview whose turn was stopped; one whose process stops is taken up again by the next."""
@@ -264,7 +310,7 @@ class TurnRunner:
             SessionContext(agent.files, facts, agent.settings, services.clock),
             agent.model,
             Toolbox(room.registry, session, agent.policy, max_result_chars=result_chars(agent.settings.window)),
-            TurnJournal(turn, services.store),
+            TurnJournal(turn, services.store, lambda ids: self._tell("turn.steered", turn, messages=list(ids))),
             emit,
             agent.limits,
             services.clock,
@@ -277,12 +323,15 @@ class TurnRunner:
                     preview.add(text)
                     if self._services.bus.is_watched:
                         self._tell("run.text", turn, text=text)
-                case MessageStarted():
+                case MessageStarted(iteration):
                     preview.restart()
-                case ToolStarted(_, name, summary):
-                    self._tell("tool.started", turn, tool=name, summary=summary)
-                case ToolEnded(_, name, is_error, seconds):
-                    self._tell("tool.ended", turn, tool=name, is_error=is_error, seconds=round(seconds, 3))
+                    self._tell("run.message", turn, number=iteration)
+                case ToolStarted(call, name, summary, arguments):
+                    self._tell("tool.started", turn, tool=name, summary=summary, call=call)
+                    self._tell("run.call", turn, tool=name, call=call, arguments=arguments[:MAX_TOLD])
+                case ToolEnded(call, name, is_error, seconds, result):
+                    self._tell("run.result", turn, tool=name, call=call, is_error=is_error, result=result[:MAX_TOLD])
+                    self._tell("tool.ended", turn, tool=name, is_error=is_error, seconds=round(seconds, 3), call=call)
                 case _:
                     pass
 
@@ -297,6 +346,13 @@ class TurnRunner:
         if self._services.bus.is_watched:
             where = {"run": turn.run_id, "lane": str(turn.reply_event.address)}
             self._services.bus.publish(Fact(fact, turn.lease.key, {**where, **data}))
+
+
+async def _agent(agents: AgentFactory, turn: ClaimedTurn) -> Agent:
+    """Return the agent, with the model and thinking level that its session asks for."""
+    agent = await agents.get(turn.agent, str(turn.settings.get("model") or ""))
+    level = turn.settings.get("thinkingLevel")
+    return replace(agent, settings=replace(agent.settings, thinking=level)) if isinstance(level, str) else agent
 
 
 def _is_private(turn: ClaimedTurn, rules: Ruleset) -> bool:

@@ -37,6 +37,8 @@ RunTurn = Callable[[ClaimedTurn], Awaitable[Finish]]
 """Runs a claimed turn to its end. Raises LeaseLost when the turn was ended from outside."""
 FailTurn = Callable[[ClaimedTurn, BaseException], Finish]
 """Makes the end of a turn whose run failed unexpectedly."""
+EndedTurn = Callable[[ClaimedTurn, Finish | None], None]
+"""Hears that the end of a turn is durable, or with None that it was ended from outside before; returns at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,7 @@ class SessionWorkers:
         run: RunTurn,
         fail: FailTurn,
         max_concurrent: int,
+        ended: EndedTurn | None = None,
     ) -> None:
         self._store = store
         self._wakeups = wakeups
@@ -76,6 +79,7 @@ class SessionWorkers:
         self._rules = rules
         self._run_turn = run
         self._fail_turn = fail
+        self._tell_ended = ended or (lambda _turn, _end: None)
         self._lane = asyncio.Semaphore(max_concurrent)
         # Workers that wait for the lane hold a loaded history; twice the lane keeps it busy and memory bounded.
         self._max_active = 2 * max_concurrent
@@ -268,12 +272,14 @@ class SessionWorkers:
         try:
             more = await self._store.finish(turn, end)
         except LeaseLost:
+            self._tell_ended(turn, None)
             return True
         except Exception:
             # The lease is not given back: the turn is taken again by the sweep, and this attempt counts, so that a
             # turn whose end cannot be stored does not ask the model for ever.
             log.exception("turn.finish_failed", session=turn.lease.key, run=turn.run_id)
             return False
+        self._tell_ended(turn, end)
         self._wakeups.announce(LANES, {draft.address for draft in end.drafts})
         return more
 
