@@ -38,6 +38,7 @@ from tidegate.gateway.inbound import Inbound
 from tidegate.gateway.media import InboundMedia, OutboundMedia
 from tidegate.gateway.people import People
 from tidegate.gateway.plane.build import build_plane
+from tidegate.gateway.plane.connection import Timing
 from tidegate.gateway.plane.hub import Hub
 from tidegate.gateway.planning import claim_rules
 from tidegate.gateway.presence import Presence
@@ -92,6 +93,7 @@ class Gateway:
         faults: Faults,
         wakeups: Wakeups,
         accounts: FindAccounts = configured_accounts,
+        timing: Timing | None = None,
     ) -> None:
         self._find_accounts = accounts
         self.site = site
@@ -121,7 +123,7 @@ class Gateway:
         self._supervised: dict[tuple[str, str], _Supervised] = {}
         self._group: asyncio.TaskGroup | None = None
         self._build()
-        self.plane = build_plane(self, Hub(clock))
+        self.plane = build_plane(self, Hub(clock), timing=timing)
 
     def _build(self) -> None:
         store, clock, wakeups, bus = self.store, self.clock, self._wakeups, self.bus
@@ -348,6 +350,7 @@ async def open_gateway(
     *,
     wakeups: Wakeups | None = None,
     accounts: FindAccounts = configured_accounts,
+    timing: Timing | None = None,
 ) -> AsyncIterator[Gateway]:
     """Open the store and the HTTP client and build a gateway; the caller holds the state lock."""
     sys.setswitchinterval(SWITCH_INTERVAL)
@@ -366,6 +369,7 @@ async def open_gateway(
                 faults=faults,
                 wakeups=wakeups or LocalWakeups(),
                 accounts=accounts,
+                timing=timing,
             )
     finally:
         await store.close()

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tidegate.gateway.plane.auth import Doorkeeper, read_settings
+from tidegate.gateway.plane.connection import Timing
 from tidegate.gateway.plane.contract import Method, MethodTable
 from tidegate.gateway.plane.core_methods import core_methods
 from tidegate.gateway.plane.device_methods import device_methods
@@ -34,13 +35,18 @@ class Plane:
 
 
 def build_plane(
-    gateway: ObservedGateway, hub: Hub, methods: Iterable[Method] = (), capabilities: Iterable[str] = ()
+    gateway: ObservedGateway,
+    hub: Hub,
+    methods: Iterable[Method] = (),
+    capabilities: Iterable[str] = (),
+    timing: Timing | None = None,
 ) -> Plane:
     """Return the control plane of a gateway.
 
     Args:
         methods: More methods than those about the gateway itself and its devices.
         capabilities: Names for `features.capabilities`.
+        timing: Other times than the protocol's, for tests.
 
     Raises:
         ConfigError: The settings cannot be used.
@@ -52,5 +58,5 @@ def build_plane(
     facts = GatewayFacts(gateway)
     devices = DeviceBook(gateway.store, hub, doorkeeper, clock, state_dir, loopback_only=config.bind == "loopback")
     table = MethodTable([*core_methods(hub, facts), *device_methods(devices), *methods])
-    server = PlaneServer(table, hub, facts, doorkeeper, devices, clock, capabilities=tuple(capabilities))
+    server = PlaneServer(table, hub, facts, doorkeeper, devices, clock, capabilities=tuple(capabilities), timing=timing)
     return Plane(server, hub, doorkeeper, devices, facts)

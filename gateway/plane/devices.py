@@ -203,7 +203,9 @@ class DeviceBook:
             tokens = tuple(
                 replace(t, used_at=now) if t.role == role and method == "device-token" else t for t in found.tokens
             )
-            return replace(found, seen_at=now, tokens=tokens)
+            client, about = asker.client, found.about
+            told = replace(about, name=client.display_name, client_id=client.id, client_mode=client.mode)
+            return replace(found, about=told, seen_at=now, tokens=tokens)
 
         # Read again in the same transaction: it may have been removed or revoked while its proof was checked.
         now_device = await self.store.change_device(device.id, touch)

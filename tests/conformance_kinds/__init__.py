@@ -32,6 +32,19 @@ _MODULES = {
 
 KINDS = tuple(_MODULES)
 
+_STREAMS = {"protocol": "protocol_kinds"}
+"""Kinds whose input is one recording as a whole, not rows."""
+STREAMS = tuple(_STREAMS)
+
+Replay = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
+
+
+def replayer(kind: str) -> Replay:
+    """Return the function that replays a recording of `kind`. Raises KeyError or ImportError."""
+    module = importlib.import_module(f"conformance_kinds.{_STREAMS[kind]}")
+    replay: Replay = module.replay
+    return replay
+
 
 def answerer(kind: str) -> Answer:
     """Return the function that answers rows of `kind`; its module is loaded now, so kinds stay independent.
