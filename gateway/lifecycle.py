@@ -71,6 +71,7 @@ class Life:
             ConfigError: The configuration cannot be used and there is no last good one.
             StoreError: The store cannot be opened.
         """
+        gc.disable()
         faults = Faults(self._environ.get(CRASH_VARIABLE))
         self._site.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         with StateLock(self._site.state_dir):
@@ -194,6 +195,7 @@ def _broken(instead: str, problems: Sequence[object]) -> str:
 
 def _settle_memory() -> None:
     """Leave what a start built out of every later collection: it lives as long as the process."""
+    gc.enable()
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)

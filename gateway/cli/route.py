@@ -45,7 +45,7 @@ def explain(arguments: Arguments) -> int:
     answer = ask(loaded, call.site, imagine(arguments), look_at_people(call.site))
     data = to_data(answer)
     call.show(data, lambda style: lines(data, style))
-    return 0 if data["answered"] else 1
+    return 0 if data["error"] is None else 1
 
 
 def imagine(arguments: Arguments) -> MessageEvent:

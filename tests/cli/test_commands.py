@@ -279,7 +279,7 @@ def test_every_example_configuration_explains_a_route(state: Path, config: Path)
     people = tidegate(*words, state=state)
     data = json.loads(tidegate(*words, "--json", state=state).stdout)
     is_heard = data["access"]["verdict"] == "allow"
-    assert people.returncode == (0 if is_heard else 1), people.stderr
+    assert people.returncode == 0, people.stderr
     assert ("goes to   agent " in people.stdout) is is_heard
     assert people.stdout.count("✓ decides" if is_heard else "would decide") == 1
     assert data["session"].startswith(f"agent:{data['agent']}:")
