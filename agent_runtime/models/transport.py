@@ -25,6 +25,7 @@ END_SECONDS = 0.1
 """Seconds to wait for a stream to end after its last event."""
 MAX_LINE_BYTES = 4 * 1024 * 1024
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
+FAIR_LINES = 32
 MAX_ERROR_BYTES = 16_000
 
 LoadBlob = Callable[[str], Awaitable[bytes]]
@@ -147,6 +148,9 @@ async def read_events(response: aiohttp.ClientResponse, provider: str) -> AsyncI
             elif data and not line.strip():
                 yield data[0] if len(data) == 1 else b"\n".join(data)
                 data.clear()
+        if len(lines) > FAIR_LINES:
+            # A server that sends faster than we read must not keep everybody else waiting.
+            await asyncio.sleep(0)
     last = b"".join(rest)
     if last.startswith(b"data:"):
         data.append(last[5:])
