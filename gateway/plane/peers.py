@@ -92,20 +92,30 @@ def host_is_ours(host: str | None, allowed_origins: Iterable[str], bind_host: st
     """
     if host is None:
         return True
-    name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
+    name = _host_of(f"//{host}").rstrip(".")
     if not name:
         return False
     if _ip(name) is not None or name == "localhost" or name.endswith(".localhost"):
         return True
     machine = socket.gethostname().lower()
     known = {machine, f"{machine.split('.')[0]}.local", bind_host.lower()}
-    known.update(urlsplit(origin).hostname or "" for origin in allowed_origins)
+    known.update(_host_of(origin) for origin in allowed_origins)
     return name in known
+
+
+def _host_of(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
 
 
 def origin_is_allowed(origin: str, host: str | None, allowed_origins: Iterable[str]) -> bool:
     """Return whether a browser page of this origin may talk to us: our own page, or a configured one."""
-    parts = urlsplit(origin)
+    try:
+        parts = urlsplit(origin)
+    except ValueError:
+        return False
     if parts.scheme not in ("http", "https") or not parts.netloc:
         return False
     wanted = f"{parts.scheme}://{parts.netloc}".lower()

@@ -256,7 +256,7 @@ async def plane(
     )
     app = web.Application()
     server.attach(app)
-    app.router.add_get("/healthz", lambda _: _ok())
+    app.router.add_get("/healthz", _ok)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -272,7 +272,7 @@ async def plane(
             await runner.cleanup()
 
 
-async def _ok() -> web.Response:
+async def _ok(_: web.Request) -> web.Response:
     return web.json_response({"status": "ok"})
 
 

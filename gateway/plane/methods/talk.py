@@ -1,0 +1,420 @@
+"""Saying something to an agent, stopping it, and waiting for what comes of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from tidegate.adapters.webchat.adapter import PERSON, address_of
+from tidegate.agent_runtime.messages import Message, Role
+from tidegate.agent_runtime.transcript import encode_message
+from tidegate.errors import StoreError
+from tidegate.events import MessageEvent, Peer, PeerKind, Sender, clean_text
+from tidegate.gateway.plane.contract import Call, Code, Method, Params, RpcError, Scope
+from tidegate.gateway.plane.methods.desk import Desk
+from tidegate.gateway.plane.runs import Run, RunKind, RunState
+from tidegate.ids import new_id
+from tidegate.routing.commands import is_abort_request
+from tidegate.sessions.model import AppendStatus, SessionChange
+from tidegate.sessions.wakeups import SESSIONS, STOPPED
+
+CALLER = "operator"
+"""Keys of requests are one space for all operators: a person goes on at another device."""
+AGENT_SECONDS = 600
+WAIT_SECONDS = 30
+MAX_WAIT_SECONDS = 24 * 3600.0
+Text = Annotated[str, Field(min_length=1)]
+Key = Annotated[str, Field(min_length=1, max_length=512)]
+
+
+class ChatSend(Params):
+    """`chat.send`. Fields that change nothing here are taken and left alone."""
+
+    sessionKey: Key
+    message: str
+    idempotencyKey: Text
+    agentId: Text | None = None
+    sessionId: Text | None = None
+    thinking: str | None = None
+    fastMode: bool | Literal["auto"] | None = None
+    fastAutoOnSeconds: int | None = None
+    queueMode: Literal["steer", "followup", "collect", "interrupt"] | None = None
+    deliver: bool | None = None
+    originatingChannel: str | None = None
+    originatingTo: str | None = None
+    originatingAccountId: str | None = None
+    originatingThreadId: str | None = None
+    replyToId: Text | None = None
+    attachments: list[Any] | None = None
+    mentions: list[Any] | None = None
+    workContext: dict[str, Any] | None = None
+    intent: dict[str, Any] | None = None
+    toolBindings: dict[str, Any] | None = None
+    timeoutMs: int | None = None
+    suppressCommandInterpretation: bool = False
+    systemInputProvenance: dict[str, Any] | None = None
+    systemProvenanceReceipt: str | None = None
+    expectedLeafEntryId: Text | None = None
+    expectedSessionRoutingContract: Text | None = None
+    expectedPermissionMode: str | None = None
+    expectedToolOverrides: dict[str, Any] | None = None
+
+
+class AgentCall(Params):
+    """`agent`."""
+
+    message: Text
+    idempotencyKey: Text
+    agentId: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    to: str | None = None
+    replyTo: str | None = None
+    sessionId: str | None = None
+    sessionKey: str | None = None
+    expectedExistingSessionId: Text | None = None
+    thinking: str | None = None
+    deliver: bool | None = None
+    attachments: list[Any] | None = None
+    channel: str | None = None
+    replyChannel: str | None = None
+    accountId: str | None = None
+    replyAccountId: str | None = None
+    threadId: str | None = None
+    groupId: str | None = None
+    groupChannel: str | None = None
+    groupSpace: str | None = None
+    timeout: Annotated[int, Field(ge=0)] | None = None
+    bestEffortDeliver: bool | None = None
+    lane: str | None = None
+    extraSystemPrompt: str | None = None
+    inputProvenance: dict[str, Any] | None = None
+    label: str | None = None
+
+
+class AgentWait(Params):
+    """`agent.wait`."""
+
+    runId: Text
+    timeoutMs: Annotated[int, Field(ge=0)] | None = None
+
+
+class SessionSend(Params):
+    """`sessions.send`."""
+
+    key: Key
+    message: str
+    agentId: Text | None = None
+    idempotencyKey: Text | None = None
+    thinking: str | None = None
+    attachments: list[Any] | None = None
+    mentions: list[Any] | None = None
+    timeoutMs: int | None = None
+
+
+class ChatAbort(Params):
+    """`chat.abort`."""
+
+    sessionKey: Key
+    agentId: Text | None = None
+    runId: Text | None = None
+    preserveSideRuns: bool | None = None
+
+
+class SessionsAbort(Params):
+    """`sessions.abort`."""
+
+    key: Text | None = None
+    runId: Text | None = None
+    agentId: Text | None = None
+    clearQueued: bool | None = None
+
+
+class ChatInject(Params):
+    """`chat.inject`."""
+
+    sessionKey: Key
+    message: Text
+    agentId: Text | None = None
+    label: Annotated[str, Field(max_length=100)] | None = None
+
+
+class Wake(Params):
+    """`wake`."""
+
+    mode: Literal["now", "next-heartbeat"]
+    text: Text
+    sessionKey: Text | None = None
+    agentId: Text | None = None
+
+
+class Talk:
+    """The methods, and what they have in common."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def chat_send(self, call: Call) -> Any:
+        """Take a message; what follows comes as events."""
+        params: ChatSend = call.params
+        if params.attachments:
+            raise RpcError(Code.INVALID_REQUEST, "attachments are not supported yet")
+        if not params.message.strip():
+            raise RpcError(Code.INVALID_REQUEST, "message or attachment required")
+        key, agent = self._desk.key(params.sessionKey, params.agentId)
+        commands = not params.suppressCommandInterpretation
+        return await self.chat(call, key, agent, params.message, params.idempotencyKey, commands=commands)
+
+    async def chat(self, call: Call, key: str, agent: str, text: str, run: str, *, commands: bool = True) -> Any:
+        """Take a message for a session; answers as `chat.send` does."""
+        known = self._desk.runs.get(run)
+        if known is not None:
+            return {"runId": run, "status": "ok" if known.state is RunState.ENDED else "in_flight"}
+        if commands and is_abort_request(text):
+            return await self._abort(key, None)
+        if not await self.say(call, key, agent, text, run, RunKind.CHAT, commands=commands):
+            call.spawn(self._answered_before(run, key))
+        return {"runId": run, "status": "started"}
+
+    async def _answered_before(self, run: str, key: str) -> None:
+        self._desk.streams.bare_final(run, key)
+
+    async def say(
+        self, call: Call, key: str, agent: str, text: str, run: str, kind: RunKind, *, commands: bool = True
+    ) -> bool:
+        """Make a message durable as the beginning of a run; False when it was stored before."""
+        desk = self._desk
+        made = desk.runs.add(run, key, agent, kind, desk.now())
+        event = MessageEvent(
+            address=address_of(key),
+            peer=Peer(PeerKind.DIRECT, PERSON),
+            sender=Sender(PERSON, call.caller.client.display_name[:64]),
+            message_id=run,
+            text=clean_text(text),
+            received_at=desk.gateway.clock.now(),
+        )
+        try:
+            stored = await desk.gateway.inbound.receive_for(event, key, agent, commands=commands)
+        except StoreError:
+            desk.runs.drop(run)
+            raise
+        if stored.status is AppendStatus.DUPLICATE:
+            if not await self._still_open(key):
+                desk.runs.drop(run)
+            return False
+        if stored.status is AppendStatus.REFUSED:
+            desk.streams.fail(made, "the queue of this session is full; try again later")
+        desk.streams.changed(key, agent, reason="send")
+        return True
+
+    async def _still_open(self, key: str) -> bool:
+        row = await self._desk.store.session(key)
+        return row is not None and (row.running or row.waiting > 0)
+
+    async def sessions_send(self, call: Call) -> Any:
+        """Take a message for a session that is named."""
+        params: SessionSend = call.params
+        key, agent = self._desk.key(params.key, params.agentId)
+        if params.attachments:
+            raise RpcError(Code.INVALID_REQUEST, "attachments are not supported yet")
+        if not params.message.strip():
+            raise RpcError(Code.INVALID_REQUEST, "message or attachment required")
+        return await self.chat(call, key, agent, params.message, params.idempotencyKey or new_id())
+
+    async def agent(self, call: Call) -> Any:
+        """Take a message, answer at once, and a second time when the run has ended."""
+        params: AgentCall = call.params
+        key, agent = await self._agent_session(params)
+        if params.attachments:
+            raise RpcError(Code.INVALID_REQUEST, "attachments are not supported yet")
+        run, desk = params.idempotencyKey, self._desk
+        accepted = {"runId": run, "sessionKey": key, "agentId": agent, "status": "accepted", "acceptedAt": desk.now()}
+        before = await desk.store.claim_key(CALLER, "agent", run, json.dumps(accepted))
+        if before is not None:
+            stored: dict[str, Any] = json.loads(before)
+            if stored.get("status") != "accepted":
+                return stored
+            accepted, key = stored, str(stored["sessionKey"])
+        if desk.runs.get(run) is None:
+            await self._override(key, agent, params)
+            fresh = await self.say(call, key, agent, params.message, run, RunKind.AGENT)
+            if not fresh and desk.runs.get(run) is None:
+                return {"runId": run, "status": "ok", "summary": "completed", "result": {"payloads": [], "meta": {}}}
+        call.spawn(self._finish_agent(call, run, key, params.timeout))
+        return accepted
+
+    async def _agent_session(self, params: AgentCall) -> tuple[str, str]:
+        desk = self._desk
+        agent = desk.agent(params.agentId)
+        if params.sessionKey:
+            return desk.key(params.sessionKey, params.agentId)
+        if params.sessionId:
+            for row in await desk.store.sessions(1000):
+                if row.conversation == params.sessionId and row.agent in desk.agents():
+                    return row.key, row.agent
+            return desk.key(f"agent:{agent}:explicit:{params.sessionId}")
+        if params.to:
+            return desk.key(f"agent:{agent}:{params.channel or 'to'}:direct:{params.to}")
+        return desk.main_key(agent), agent
+
+    async def _override(self, key: str, agent: str, params: AgentCall) -> None:
+        model = f"{params.provider}/{params.model}" if params.provider and params.model else params.model
+        settings = {"model": model, "thinkingLevel": params.thinking}
+        chosen = {name: value for name, value in settings.items() if value}
+        if chosen:
+            await self._desk.store.change_session(key, SessionChange(settings=chosen), agent)
+
+    async def _finish_agent(self, call: Call, run: str, key: str, timeout: int | None) -> None:
+        desk = self._desk
+        seconds = AGENT_SECONDS if timeout is None else timeout
+        ended = await desk.runs.ended(run, seconds or None)
+        if ended is None:
+            await self._abort(key, run, "timeout")
+            call.later({"runId": run, "status": "timeout", "summary": "timed out", "result": {"payloads": []}})
+            return
+        if ended.status == "error":
+            call.later(RpcError(Code.UNAVAILABLE, ended.error or "the run failed", {"runId": run, "status": "error"}))
+            return
+        final = _final(ended)
+        await desk.store.settle_key(CALLER, "agent", run, json.dumps(final))
+        call.later(final)
+
+    async def agent_wait(self, call: Call) -> Any:
+        """Answer when a run has ended, or when the time is up."""
+        params: AgentWait = call.params
+        seconds = WAIT_SECONDS if params.timeoutMs is None else params.timeoutMs / 1000
+        run = await self._desk.runs.ended(params.runId, min(seconds, MAX_WAIT_SECONDS))
+        if run is None:
+            return {"runId": params.runId, "status": "timeout"}
+        status = {"ok": "ok", "aborted": "error"}.get(run.status, run.status)
+        found = {
+            "runId": run.id,
+            "status": status,
+            "startedAt": run.started_at or run.asked_at,
+            "endedAt": run.ended_at,
+            "stopReason": run.stop_reason,
+            "livenessState": "blocked" if run.error else "working",
+            "terminalReply": {"disposition": "visible" if run.text else "silent", "text": run.text},
+        }
+        return {**found, "error": run.error} if run.error else found
+
+    async def chat_abort(self, call: Call) -> Any:
+        """Stop what a session does."""
+        params: ChatAbort = call.params
+        key, _ = self._desk.key(params.sessionKey, params.agentId)
+        return await self._abort(key, params.runId)
+
+    async def sessions_abort(self, call: Call) -> Any:
+        """Stop what a session does, or one run."""
+        params: SessionsAbort = call.params
+        if params.key is None and params.runId is None:
+            raise RpcError(Code.INVALID_REQUEST, "sessions.abort requires key or runId")
+        run = self._desk.runs.get(params.runId or "")
+        if params.key is None and run is None:
+            return {"ok": True, "abortedRunId": None, "status": "no-active-run"}
+        key = run.session if run is not None and params.key is None else self._desk.key(params.key or "")[0]
+        done = await self._abort(key, params.runId)
+        ids = done["runIds"]
+        status = "aborted" if done["aborted"] else "no-active-run"
+        return {"ok": True, "abortedRunId": ids[-1] if ids else None, "status": status}
+
+    async def _abort(self, key: str, run: str | None, reason: str = "rpc") -> dict[str, Any]:
+        desk = self._desk
+        open_runs = desk.runs.of_session(key, RunState.RUNNING, RunState.WAITING)
+        if run is not None and run not in {item.id for item in open_runs}:
+            return {"ok": True, "aborted": False, "runIds": []}
+        running = [item for item in open_runs if item.state is RunState.RUNNING]
+        if run is not None and running and run not in {item.id for item in running}:
+            # One waiting message cannot be taken out of the middle of a queue.
+            return {"ok": True, "aborted": False, "runIds": []}
+        changed = await desk.store.change_session(key, SessionChange(stop=True))
+        if changed is None or (changed.stopped is None and not changed.set_aside):
+            return {"ok": True, "aborted": False, "runIds": []}
+        if changed.stopped:
+            desk.gateway.wakeups.announce(STOPPED, [changed.stopped])
+        return {"ok": True, "aborted": True, "runIds": await self._told_aborted(key, open_runs, reason)}
+
+    async def _told_aborted(self, key: str, open_runs: list[Run], reason: str) -> list[str]:
+        desk, told = self._desk, []
+        for run in open_runs:
+            if run.state is RunState.RUNNING:
+                desk.streams.abort(run, reason)
+                if run.text:
+                    body = encode_message(Message(Role.ASSISTANT, run.text))
+                    await desk.store.add_message(key, body)
+            elif run.state is RunState.WAITING:
+                desk.streams.settle(run, "")
+            told.append(run.id)
+        return told
+
+    async def chat_inject(self, call: Call) -> Any:
+        """Put a note into a transcript without asking the agent."""
+        params: ChatInject = call.params
+        desk = self._desk
+        key, agent = desk.key(params.sessionKey, params.agentId)
+        text = f"[{params.label}]\n\n{params.message}" if params.label else params.message
+        written = await desk.store.add_message(key, encode_message(Message(Role.ASSISTANT, clean_text(text))), agent)
+        if written is None:
+            raise RpcError(Code.UNAVAILABLE, "the session runs a turn; try again when it has ended", retryable=True)
+        desk.streams.changed(key, agent, reason="chat.inject")
+        desk.streams.note(key, agent, text)
+        return {"ok": True, "messageId": f"{written[0]}:{written[1]}"}
+
+    async def wake(self, call: Call) -> Any:
+        """Hand a text to the main session. There are no heartbeats, so it is answered at once in either mode."""
+        params: Wake = call.params
+        desk = self._desk
+        if params.sessionKey:
+            key, agent = desk.key(params.sessionKey, params.agentId)
+        else:
+            agent = desk.agent(params.agentId)
+            key = desk.main_key(agent)
+        await self.say(call, key, agent, f"System: {params.text}", new_id(), RunKind.CHAT, commands=False)
+        desk.gateway.wakeups.announce(SESSIONS, [key])
+        return {"ok": True}
+
+
+def _final(run: Run) -> dict[str, Any]:
+    """Return the second response of `agent`."""
+    provider, model = run.provider
+    usage = {"input": run.tokens_in, "output": run.tokens_out, "cacheRead": 0, "cacheWrite": 0}
+    usage["total"] = run.tokens_in + run.tokens_out
+    about = {"sessionId": run.conversation, "sessionKey": run.session, "provider": provider, "model": model}
+    aborted = run.status == "aborted"
+    return {
+        "runId": run.id,
+        "status": "ok",
+        "summary": "aborted" if aborted else "completed",
+        "result": {
+            "payloads": [{"text": run.text, "mediaUrl": None}] if run.text else [],
+            "meta": {
+                "durationMs": max(0, run.ended_at - run.asked_at),
+                "agentMeta": {**about, "usage": usage},
+                "aborted": aborted,
+                "stopReason": run.stop_reason,
+            },
+        },
+    }
+
+
+def talk_methods(desk: Desk) -> list[Method]:
+    """Return the methods."""
+    talk = Talk(desk)
+
+    def method(
+        name: str, params: type[Params], handler: Any, scope: Scope = Scope.WRITE, *, hidden: bool = False
+    ) -> Method:
+        return Method(name, params, handler, scope, hidden=hidden)
+
+    return [
+        method("chat.send", ChatSend, talk.chat_send),
+        method("chat.abort", ChatAbort, talk.chat_abort),
+        method("chat.inject", ChatInject, talk.chat_inject, Scope.ADMIN, hidden=True),
+        method("agent", AgentCall, talk.agent),
+        method("agent.wait", AgentWait, talk.agent_wait),
+        method("sessions.send", SessionSend, talk.sessions_send),
+        method("sessions.abort", SessionsAbort, talk.sessions_abort),
+        method("wake", Wake, talk.wake),
+    ]

@@ -1,0 +1,161 @@
+"""The runs that clients know by their ids: what was asked, how far it is, what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+MAX_RUNS = 2_000
+"""Runs that are remembered; the oldest ended ones are forgotten first."""
+KEEP_MS = 5 * 60_000
+"""How long an ended run is known at least, while there is room."""
+
+
+class RunKind(StrEnum):
+    """Who began a run."""
+
+    CHAT = "chat"
+    AGENT = "agent"
+    WATCHED = "watched"
+    """Somebody on another channel."""
+
+
+class RunState(StrEnum):
+    """How far a run is."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+@dataclass(slots=True)
+class Run:
+    """One run. Times are milliseconds UTC.
+
+    Attributes:
+        id: What clients call it: the key of the request that began it, else the turn's own id.
+        seq: Number of its newest event.
+        before: What earlier messages of this run said.
+        parts: What the present message says so far, as it came.
+        shown: As much of it as clients were told.
+        joined: Ids of requests that this run answers besides its own.
+        status: ok, error, aborted or timeout, once it ended.
+    """
+
+    id: str
+    session: str
+    agent: str
+    kind: RunKind
+    order: int
+    asked_at: int
+    state: RunState = RunState.WAITING
+    turn: str = ""
+    conversation: str = ""
+    model: str = ""
+    seq: int = 0
+    number: int = 0
+    before: str = ""
+    parts: list[str] = field(default_factory=list)
+    shown: str = ""
+    called: bool = False
+    joined: list[str] = field(default_factory=list)
+    tools: list[str] = field(default_factory=list)
+    started_at: int = 0
+    ended_at: int = 0
+    status: str = ""
+    stop_reason: str = ""
+    text: str = ""
+    error: str = ""
+    error_kind: str = ""
+    tokens_in: int = 0
+    tokens_out: int = 0
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def provider(self) -> tuple[str, str]:
+        """Return provider and model."""
+        provider, _, model = self.model.partition("/")
+        return provider, model
+
+    def whole(self, message: str) -> str:
+        """Return what the run said, with `message` as its newest part."""
+        return "\n\n".join(text for text in (self.before, message) if text)
+
+
+class Runs:
+    """All runs that are known, by id."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, Run] = {}
+        self._turns: dict[str, str] = {}
+        self._awaited: dict[str, asyncio.Event] = {}
+        self._count = 0
+
+    def get(self, run: str) -> Run | None:
+        """Return a run."""
+        return self._runs.get(run)
+
+    def of_turn(self, turn: str) -> Run | None:
+        """Return the run that a turn carries out."""
+        return self._runs.get(self._turns.get(turn, ""))
+
+    def add(self, run: str, session: str, agent: str, kind: RunKind, now: int) -> Run:
+        """Make a run that waits."""
+        self._forget(now)
+        self._count += 1
+        made = Run(run, session, agent, kind, self._count, now)
+        self._runs[run] = made
+        awaited = self._awaited.pop(run, None)
+        if awaited is not None:
+            awaited.set()
+        return made
+
+    def begin(self, run: Run, turn: str) -> None:
+        """Note which turn carries a run out."""
+        self._turns.pop(run.turn, None)
+        run.turn, run.state = turn, RunState.RUNNING
+        self._turns[turn] = run.id
+
+    def drop(self, run: str) -> None:
+        """Forget a run."""
+        gone = self._runs.pop(run, None)
+        if gone is not None:
+            self._turns.pop(gone.turn, None)
+
+    def of_session(self, session: str, *states: RunState) -> list[Run]:
+        """Return the runs of a session in one of these states, oldest first."""
+        return [run for run in self._runs.values() if run.session == session and run.state in states]
+
+    def active(self, session: str) -> list[str]:
+        """Return the ids of the runs of a session that run."""
+        return [run.id for run in self.of_session(session, RunState.RUNNING)]
+
+    def sessions(self, states: Iterable[RunState] = (RunState.RUNNING,)) -> set[str]:
+        """Return the keys of sessions with a run in one of these states."""
+        wanted = set(states)
+        return {run.session for run in self._runs.values() if run.state in wanted}
+
+    async def ended(self, run: str, seconds: float | None) -> Run | None:
+        """Return a run once it has ended; None when that takes too long, also when nobody ever asks for it."""
+        try:
+            async with asyncio.timeout(seconds):
+                found = self._runs.get(run)
+                if found is None:
+                    await self._awaited.setdefault(run, asyncio.Event()).wait()
+                    found = self._runs[run]
+                await found.ended.wait()
+                return found
+        except TimeoutError:
+            return None
+
+    def _forget(self, now: int) -> None:
+        if len(self._awaited) > MAX_RUNS:
+            self._awaited.clear()
+        for run in list(self._runs.values()):
+            if run.state is not RunState.ENDED:
+                continue
+            if len(self._runs) < MAX_RUNS // 2 or (run.ended_at > now - KEEP_MS and len(self._runs) < MAX_RUNS):
+                break
+            self.drop(run.id)
