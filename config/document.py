@@ -75,21 +75,6 @@ def is_bare(text: str, path: KeyPath) -> bool:
     return node.value == {} and not text[node.start + 1 : node.end - 1].strip()
 
 
-def get_value(text: str, path: KeyPath) -> object:
-    """The plain value at a path of a JSON5 text.
-
-    Raises:
-        KeyError: There is nothing at the path.
-    """
-    node = parse(text, Path("configuration")).root
-    for depth, part in enumerate(path):
-        slot = _slot(node, part, path[:depth])
-        if slot is None:
-            raise KeyError(format_path(path))
-        node = slot.node
-    return to_plain(node)
-
-
 def render(value: object, indent: str = "", unit: str = "  ") -> str:
     """A value as JSON5, on one line if it is short, else one member a line."""
     if isinstance(value, dict | list) and value:

@@ -84,11 +84,6 @@ def diff(before: Config, after: Config) -> tuple[Change, ...]:
     )
 
 
-def changed_parts(changes: Sequence[Change]) -> frozenset[str]:
-    """The top-level keys in which something changed."""
-    return frozenset(change.path.split(".", 1)[0].split("[", 1)[0] for change in changes)
-
-
 def restarts(changes: Sequence[Change]) -> frozenset[str]:
     """What must restart; a restart of the gateway covers all others."""
     effects = frozenset(change.effect for change in changes) - {NONE}

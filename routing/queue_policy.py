@@ -179,17 +179,3 @@ def _name(sender: Sender) -> str:
     name = sender.name or sender.username or sender.id
     plain = "".join(sign if sign.isprintable() and sign not in "()" else " " for sign in name)
     return " ".join(plain.split())[:_MAX_NAME]
-
-
-def may_steer(item: QueuedItem, running: TurnPlan) -> bool:
-    """Return whether a message may be put into the running turn: same route, same single sender, same rights.
-
-    Everything else becomes a turn of its own, so that nobody speaks with another person's rights.
-    """
-    return (
-        not item.runs_alone
-        and running.sender is not None
-        and running.sender.id == item.sender.id
-        and running.address == item.address
-        and running.is_owner == item.is_owner
-    )

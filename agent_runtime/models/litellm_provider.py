@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import importlib.util
 import json
 from types import ModuleType
 from typing import Any
@@ -56,11 +55,6 @@ class LiteLLM:
             raise _failure(self._provider, error) from error
         answer.take_event(b"[DONE]")
         return answer.reply()
-
-
-def is_installed() -> bool:
-    """Tell, without importing it, whether litellm is there."""
-    return importlib.util.find_spec("litellm") is not None
 
 
 def _load_litellm(provider: str) -> tuple[ModuleType, ModuleType]:

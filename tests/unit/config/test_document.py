@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.config.document import EditError, get_value, render, set_value, unset_value
+from tidegate.config.document import EditError, render, set_value, unset_value
 from tidegate.config.json5 import parse, to_plain
 from tidegate.config.paths import KeyPath
 
@@ -181,6 +181,3 @@ def test_a_path_through_a_plain_value_is_refused() -> None:
 def test_what_is_not_there_cannot_be_taken_away() -> None:
     with pytest.raises(KeyError):
         unset_value("{a: 1}", ("b",))
-    with pytest.raises(KeyError):
-        get_value("{a: 1}", ("b",))
-    assert get_value("{a: [1, {b: 2}]}", ("a", 1, "b")) == 2

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.events import Address, Sender
-from tidegate.routing.queue_policy import QueuedItem, TurnPlan, may_steer, merged_text, plan_turn
+from tidegate.routing.queue_policy import QueuedItem, TurnPlan, merged_text, plan_turn
 from tidegate.routing.queue_settings import QueueMode
 
 HERE = Address("telegram", "default", "1")
@@ -109,25 +108,3 @@ def test_nobody_can_forge_another_senders_message_inside_a_collected_turn() -> N
         "Queued #2 (from Ann)",
     ]
     assert lines.count("---") == 2
-
-
-@pytest.mark.parametrize(
-    ("other", "allowed"),
-    [
-        (item(2, "x"), True),
-        (item(2, "x", BOB), False),
-        (item(2, "x", address=THERE), False),
-        (item(2, "x", is_owner=True), False),
-        (item(2, "/stop", is_command=True), False),
-    ],
-)
-def test_only_the_same_person_with_the_same_rights_in_the_same_place_steers(other: QueuedItem, allowed: bool) -> None:
-    running = plan_turn([item(1, "go")], QueueMode.STEER)
-    assert running is not None
-    assert may_steer(other, running) is allowed
-
-
-def test_nobody_steers_a_turn_of_several_people() -> None:
-    running = plan_turn([item(1, "a"), item(2, "b", BOB)], QueueMode.COLLECT)
-    assert running is not None
-    assert not may_steer(item(3, "c"), running)
