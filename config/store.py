@@ -8,7 +8,7 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,6 +24,8 @@ LAST_GOOD = Path("config") / "last-good.json5"
 MAX_BACKUPS = 5
 MIN_KEPT_SHARE = 0.5
 _SMALL_FILE_CHARS = 200
+REMOVED = object()
+"""In `ConfigWriter.change`: the key goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,30 @@ class ConfigWriter:
                 raise WriteRefused(f"{format_path(keys)} is not set in {self._path}") from error
             except (EditError, Json5Error) as error:
                 raise WriteRefused(str(error)) from error
+
+    def change(self, changes: Sequence[tuple[KeyPath, object]], base_hash: str | None = None) -> Loaded:
+        """Put values at paths, all or none, and return the configuration that results; `REMOVED` takes a key away.
+
+        A key that is to go and is not there is left alone.
+
+        Raises:
+            InvalidConfig: The result would be refused at the next start; nothing was written.
+            WriteRefused: As for `set`.
+        """
+        with self._lock():
+            before = text = self._read(base_hash)
+            for keys, value in changes:
+                _keys(keys)
+                self._refuse_included(keys)
+                try:
+                    if value is REMOVED:
+                        with contextlib.suppress(KeyError):
+                            text = unset_value(text, keys, self._path)
+                    else:
+                        text = set_value(text, keys, value, self._path)
+                except (EditError, Json5Error) as error:
+                    raise WriteRefused(str(error)) from error
+            return self._write(before, text)
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:

@@ -15,9 +15,13 @@ import structlog
 from aiohttp import web
 from tzlocal import get_localzone_name
 
+from tidegate.adapters.base import AdapterHooks
 from tidegate.adapters.registry import AccountSpec, AdapterServices, configured_accounts
 from tidegate.adapters.terminal.adapter import ACCOUNT, CHANNEL, TerminalAdapter, TerminalHub
 from tidegate.adapters.terminal.adapter import render as render_terminal
+from tidegate.adapters.webchat import adapter as webchat_adapter
+from tidegate.adapters.webchat.adapter import WebchatAdapter
+from tidegate.adapters.webchat.adapter import render as render_webchat
 from tidegate.agent_runtime.models.demo import DEMO_MODEL
 from tidegate.clock import Clock, SystemClock
 from tidegate.config.load import Loaded
@@ -40,6 +44,8 @@ from tidegate.gateway.people import People
 from tidegate.gateway.plane.build import build_plane
 from tidegate.gateway.plane.connection import Timing
 from tidegate.gateway.plane.hub import Hub
+from tidegate.gateway.plane.methods.desk import Desk
+from tidegate.gateway.plane.methods.table import CAPABILITIES, build_desk, desk_methods
 from tidegate.gateway.planning import claim_rules
 from tidegate.gateway.presence import Presence
 from tidegate.gateway.rendering import Renderers
@@ -109,24 +115,24 @@ class Gateway:
         self._http = http
         self.clock = clock
         self._faults = faults
-        self._wakeups = wakeups
+        self.wakeups = wakeups
         self._owner = new_id()
         self._started_at = clock.now()
         self._zone = _local_zone()
         self._blobs = BlobStore(site.state_dir / "blobs")
         self._cooldowns = StoredCooldowns(store)
         self._people = People(store)
-        self._settings = SessionSettings(store)
+        self.settings = SessionSettings(store)
         self._adapter_services = AdapterServices(http, clock, site.state_dir)
         self._rules: Ruleset = build_ruleset(loaded)
         self._agents = self._agent_factory(loaded)
         self._supervised: dict[tuple[str, str], _Supervised] = {}
         self._group: asyncio.TaskGroup | None = None
         self._build()
-        self.plane = build_plane(self, Hub(clock), timing=timing)
+        self.plane = build_plane(self, self._desk.hub, desk_methods(self._desk), CAPABILITIES, timing=timing)
 
     def _build(self) -> None:
-        store, clock, wakeups, bus = self.store, self.clock, self._wakeups, self.bus
+        store, clock, wakeups, bus = self.store, self.clock, self.wakeups, self.bus
         max_age = self.loaded.config.messages.outbox.max_age.total_seconds()
         self.outbox = Outbox(
             store,
@@ -139,6 +145,8 @@ class Gateway:
             owner=self._owner,
             max_age=max_age,
         )
+        self._desk: Desk = build_desk(self, Hub(clock))
+        bus.listen(self._desk.streams.take)
         services = TurnServices(
             store=store,
             outbox_store=store,
@@ -161,13 +169,14 @@ class Gateway:
             rules=lambda _key: claim_rules(self._rules, self._agents.timezone),
             run=self._runner.run,
             fail=self._runner.fail,
+            ended=self._runner.ended,
             max_concurrent=self.loaded.config.agents.defaults.max_concurrent,
         )
         self.inbound = Inbound(store, store, wakeups, bus, self._judge)
         self._commands = ChatCommands(
             store,
             store,
-            self._settings,
+            self.settings,
             wakeups,
             self._judge,
             self.renderers.render,
@@ -189,7 +198,7 @@ class Gateway:
     async def run(self, stop: asyncio.Event) -> None:
         """Run until `stop` is set, then drain and end."""
         await self._people.load()
-        await self._settings.load()
+        await self.settings.load()
         specs = self._find_accounts(self.loaded, self._adapter_services)
         self.renderers.use(specs)
         async with asyncio.TaskGroup() as self._group:
@@ -200,6 +209,7 @@ class Gateway:
                 self._group.create_task(self._commands.run(), name="commands"),
                 self._group.create_task(self._reporter.run(), name="reports"),
                 self._group.create_task(self.plane.server.run(), name="plane"),
+                self._group.create_task(self._desk.streams.run(), name="plane.streams"),
             ]
             try:
                 async with serve_unix(local_app(self), self.site.socket), self._serve_http() as self.port:
@@ -232,7 +242,8 @@ class Gateway:
     def _supervise(self, specs: list[AccountSpec]) -> None:
         """Start a supervisor for each account that has none, or whose settings changed; stop those left over."""
         terminal = AccountSpec(CHANNEL, ACCOUNT, lambda hooks: TerminalAdapter(self.hub, hooks), render_terminal, "")
-        wanted = {(spec.channel, spec.account): spec for spec in [terminal, *specs]}
+        webchat = AccountSpec(webchat_adapter.CHANNEL, webchat_adapter.ACCOUNT, self._webchat, render_webchat, "")
+        wanted = {(spec.channel, spec.account): spec for spec in [terminal, webchat, *specs]}
         for key, row in list(self._supervised.items()):
             if key not in wanted or wanted[key].fingerprint != row.fingerprint:
                 row.task.cancel()
@@ -255,6 +266,27 @@ class Gateway:
                 )
                 task = self._group.create_task(supervisor.run(), name=f"supervisor:{key[0]}/{key[1]}")
                 self._supervised[key] = _Supervised(spec.fingerprint, supervisor, task)
+
+    def _webchat(self, hooks: AdapterHooks) -> WebchatAdapter:
+        return WebchatAdapter(self._desk.streams.show, hooks)
+
+    def stop_account(self, channel: str, account: str) -> bool:
+        """Disconnect an account until it is started again, or the configuration is read again."""
+        row = self._supervised.pop((channel, account), None)
+        if row is None:
+            return False
+        row.task.cancel()
+        self.connections.remove(channel, account)
+        stopped = self.connections.add(channel, account)
+        stopped.state, stopped.reason = ConnectionState.STOPPED, "stopped by an operator"
+        return True
+
+    def start_account(self, channel: str, account: str) -> bool:
+        """Connect an account that was stopped."""
+        if (channel, account) in self._supervised:
+            return False
+        self._supervise(self._find_accounts(self.loaded, self._adapter_services))
+        return (channel, account) in self._supervised
 
     async def _receive(self, events: Sequence[MessageEvent], cursor: CursorUpdate | None) -> None:
         await self.inbound.receive(events, cursor)
@@ -288,7 +320,7 @@ class Gateway:
             self.renderers.render,
             self.clock,
             self._username,
-            self._settings.get,
+            self.settings.get,
         )
 
     def _username(self, address: Address) -> str | None:

@@ -50,14 +50,18 @@ class Inbound:
             StoreError: Nothing was stored; the platform must not hear that we have the events.
         """
         judge = self._judge()
-        return await self._take(judge, [self._judge_one(judge, event) for event in events], cursor)
+        judged, answers = await self._take([self._judge_one(judge, event) for event in events], cursor)
+        await self._note_owner(judge, judged)
+        return answers
 
     async def receive_for(self, event: MessageEvent, key: str, agent: str, *, commands: bool = True) -> Appended:
         """Make what the owner says into a named session durable; see `Judge.judge_for`. Raises StoreError."""
-        judge = self._judge()
-        return (await self._take(judge, [judge.judge_for(event, key, agent, commands=commands)], None))[0]
+        judged = [self._judge().judge_for(event, key, agent, commands=commands)]
+        return (await self._take(judged, None))[1][0]
 
-    async def _take(self, judge: Judge, judged: list[NewEvent], cursor: CursorUpdate | None) -> Sequence[Appended]:
+    async def _take(
+        self, judged: list[NewEvent], cursor: CursorUpdate | None
+    ) -> tuple[list[NewEvent], Sequence[Appended]]:
         try:
             answers = await self._store.append_events(judged, cursor)
         except StoreError:
@@ -66,8 +70,7 @@ class Inbound:
             log.exception("events.not_appended", events=len(judged))
             judged, answers = await self._append_singly(judged, cursor)
         self._announce(judged, answers)
-        await self._note_owner(judge, judged)
-        return answers
+        return judged, answers
 
     def _judge_one(self, judge: Judge, event: MessageEvent) -> NewEvent:
         """Judge one event. A named boundary: an event that breaks the rules must not block its channel for ever."""

@@ -30,7 +30,7 @@ from tidegate.gateway.media import InboundMedia, OutboundMedia
 from tidegate.gateway.presence import Presence
 from tidegate.gateway.preview import Preview
 from tidegate.gateway.reply import ReplyMaker
-from tidegate.gateway.ruleset import TERMINAL, Ruleset
+from tidegate.gateway.ruleset import TERMINAL, WEBCHAT, Ruleset
 from tidegate.sessions.model import ClaimedTurn, Finish, HistoryRow, JournalEntry
 from tidegate.sessions.store import DeliveryStore, TurnStore
 
@@ -42,6 +42,8 @@ MAX_TOLD = 8_000
 """Characters of a call's arguments or result that those who watch are told."""
 UNANSWERED = "(I gave no answer to this: it was stopped, or something failed.)"
 """What the agent finds in its transcript in place of an answer that was never given."""
+
+_PEERS = frozenset(kind.value for kind in PeerKind)
 
 log = structlog.get_logger("turns")
 
@@ -357,8 +359,11 @@ async def _agent(agents: AgentFactory, turn: ClaimedTurn) -> Agent:
 
 def _is_private(turn: ClaimedTurn, rules: Ruleset) -> bool:
     """Return whether the owner is alone with the agent here."""
-    is_direct = turn.reply_event.peer.kind is PeerKind.DIRECT
-    return is_direct and turn.is_owner and rules.is_private(turn.lease.key)
+    event, key = turn.reply_event, turn.lease.key
+    if event.address.channel == WEBCHAT and _PEERS & set(key.split(":")):
+        # The operator looks into a chat that other people have part in.
+        return False
+    return event.peer.kind is PeerKind.DIRECT and turn.is_owner and rules.is_private(key)
 
 
 def _prompt_facts(turn: ClaimedTurn, agent: Agent, rules: Ruleset) -> PromptFacts:

@@ -20,6 +20,23 @@ class Usage:
     tokens_out: int
 
 
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One message of a transcript with what is known about it.
+
+    Attributes:
+        at: When its turn began; microseconds UTC, 0 for a note.
+        run: Id of the run that wrote it, empty for a note.
+        model: `provider/model` that answered in that turn; empty while it runs.
+    """
+
+    seq: int
+    body: str
+    at: int = 0
+    run: str = ""
+    model: str = ""
+
+
 class OperatorStore(Protocol):
     """Changes that an operator makes."""
 
@@ -36,6 +53,10 @@ class OperatorStore(Protocol):
         None when a turn runs, whose transcript must not be cut into, or when there is no such session and no
         `agent` to make it for. A session without a conversation gets one.
         """
+        ...
+
+    async def lines(self, conversation: str, limit: int, before: int = 0) -> Sequence[Line]:
+        """Return messages of a conversation, oldest first: the last ones, or the last ones before seq `before`."""
         ...
 
     async def usage(self, since: int) -> Sequence[Usage]:

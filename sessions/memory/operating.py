@@ -12,7 +12,7 @@ from tidegate.sessions.memory.inbox import change_row, session_row
 from tidegate.sessions.memory.tables import SessionRow, Tables
 from tidegate.sessions.memory.turns import append_messages, begin_conversation
 from tidegate.sessions.model import Changed, SessionChange
-from tidegate.sessions.operating import Usage
+from tidegate.sessions.operating import Line, Usage
 
 Result = TypeVar("Result")
 
@@ -36,6 +36,17 @@ def add_message(tables: Tables, key: str, body: str, agent: str, now: int) -> tu
     said = append_messages(tables, current.id, 0, [body])
     tables.sessions[row.id] = replace(tables.sessions[row.id], touched_at=now)
     return current.uuid, said[0].seq
+
+
+def lines(tables: Tables, conversation: str, limit: int, before: int) -> list[Line]:
+    """Return messages of a conversation, oldest first."""
+    number = next((row.id for row in tables.conversations.values() if row.uuid == conversation), 0)
+    said = [row for row in tables.messages.get(number, ()) if not before or row[0] < before]
+    found = []
+    for seq, body, turn in said[max(0, len(said) - limit) :]:
+        row = tables.turns.get(turn)
+        found.append(Line(seq, body, row.started_at, row.run_id, row.model) if row else Line(seq, body))
+    return found
 
 
 def usage(tables: Tables, since: int) -> list[Usage]:
@@ -70,6 +81,10 @@ class MemoryOperating:
     async def add_message(self, key: str, body: str, agent: str = "") -> tuple[str, int] | None:
         """See `OperatorStore`."""
         return self._write(lambda t: add_message(t, key, body, agent, self._clock.now()))
+
+    async def lines(self, conversation: str, limit: int, before: int = 0) -> Sequence[Line]:
+        """See `OperatorStore`."""
+        return lines(self._read(), conversation, limit, before)
 
     async def usage(self, since: int) -> Sequence[Usage]:
         """See `OperatorStore`."""

@@ -7,7 +7,7 @@ from sqlite3 import Connection
 
 from tidegate.clock import Clock
 from tidegate.sessions.model import Changed, SessionChange
-from tidegate.sessions.operating import Usage
+from tidegate.sessions.operating import Line, Usage
 from tidegate.sessions.sqlite.inbox import change_row, session_row
 from tidegate.sessions.sqlite.reads import Reader
 from tidegate.sessions.sqlite.turns import append_messages, begin_conversation
@@ -62,6 +62,18 @@ class SqliteOperating:
         """See `OperatorStore`."""
         now = self._clock.now()
         return await self._writer.run(lambda c: add_message(c, key, body, agent, now))
+
+    async def lines(self, conversation: str, limit: int, before: int = 0) -> Sequence[Line]:
+        """See `OperatorStore`."""
+        rows = await self._reader.rows(
+            "SELECT m.seq, m.body, COALESCE(t.started_at, 0), COALESCE(t.run_id, ''), COALESCE(t.model, '')"
+            " FROM messages m JOIN conversations c ON c.id = m.conversation LEFT JOIN turns t ON t.id = m.turn"
+            " WHERE c.uuid = ? AND m.seq < ? ORDER BY m.seq DESC LIMIT ?",
+            conversation,
+            before or 2**62,
+            limit,
+        )
+        return [Line(*row) for row in reversed(rows)]
 
     async def usage(self, since: int) -> Sequence[Usage]:
         """See `OperatorStore`."""

@@ -473,6 +473,10 @@ def _patch_scope(params: Patch) -> Scope:
     return Scope.ADMIN if _DANGEROUS & params.model_fields_set else Scope.WRITE
 
 
+def _create_scope(params: Create) -> Scope:
+    return Scope.ADMIN if params.model or params.thinkingLevel else Scope.WRITE
+
+
 def session_methods(desk: Desk, talk: Talk) -> list[Method]:
     """Return the methods."""
     s = Sessions(desk, talk)
@@ -485,7 +489,7 @@ def session_methods(desk: Desk, talk: Talk) -> list[Method]:
         Method("sessions.unsubscribe", Params, s.unsubscribe, Scope.READ),
         Method("sessions.messages.subscribe", MessagesSubscribe, s.messages_subscribe, Scope.READ),
         Method("sessions.messages.unsubscribe", KeyParams, s.messages_unsubscribe, Scope.READ),
-        Method("sessions.create", Create, s.create, Scope.WRITE),
+        Method("sessions.create", Create, s.create, _create_scope),
         Method("sessions.patch", Patch, s.patch, _patch_scope),
         Method("sessions.reset", Reset, s.reset, Scope.ADMIN),
         Method("sessions.delete", Delete, s.delete, Scope.ADMIN),

@@ -12,7 +12,7 @@ from tidegate.agent_runtime.messages import Message, Role
 from tidegate.agent_runtime.transcript import encode_message
 from tidegate.errors import StoreError
 from tidegate.events import MessageEvent, Peer, PeerKind, Sender, clean_text
-from tidegate.gateway.plane.contract import Call, Code, Method, Params, RpcError, Scope
+from tidegate.gateway.plane.contract import Call, Code, Method, Params, RpcError, Scope, ScopeOf
 from tidegate.gateway.plane.methods.desk import Desk
 from tidegate.gateway.plane.runs import Run, RunKind, RunState
 from tidegate.ids import new_id
@@ -399,12 +399,16 @@ def _final(run: Run) -> dict[str, Any]:
     }
 
 
-def talk_methods(desk: Desk) -> list[Method]:
+def _agent_scope(params: AgentCall) -> Scope:
+    """Return what a run needs: who chooses its model chooses who pays for it."""
+    return Scope.ADMIN if params.model or params.provider else Scope.WRITE
+
+
+def talk_methods(talk: Talk) -> list[Method]:
     """Return the methods."""
-    talk = Talk(desk)
 
     def method(
-        name: str, params: type[Params], handler: Any, scope: Scope = Scope.WRITE, *, hidden: bool = False
+        name: str, params: type[Params], handler: Any, scope: ScopeOf = Scope.WRITE, *, hidden: bool = False
     ) -> Method:
         return Method(name, params, handler, scope, hidden=hidden)
 
@@ -412,7 +416,7 @@ def talk_methods(desk: Desk) -> list[Method]:
         method("chat.send", ChatSend, talk.chat_send),
         method("chat.abort", ChatAbort, talk.chat_abort),
         method("chat.inject", ChatInject, talk.chat_inject, Scope.ADMIN, hidden=True),
-        method("agent", AgentCall, talk.agent),
+        method("agent", AgentCall, talk.agent, _agent_scope),
         method("agent.wait", AgentWait, talk.agent_wait),
         method("sessions.send", SessionSend, talk.sessions_send),
         method("sessions.abort", SessionsAbort, talk.sessions_abort),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contract.store.world import KEY, World, body, end, texts
 from tidegate.sessions.model import Changed, SessionChange
-from tidegate.sessions.operating import Usage
+from tidegate.sessions.operating import Line, Usage
 
 
 async def test_stopping_a_session_ends_its_turn_and_sets_aside_what_waits(world: World) -> None:
@@ -79,3 +79,20 @@ async def test_usage_is_summed_by_day_and_model(world: World) -> None:
         Usage("2027-01-16", "a/x", 1, 7, 1),
     ]
     assert await world.store.usage(began + 1) == [Usage("2027-01-16", "a/x", 1, 7, 1)]
+
+
+async def test_lines_of_a_transcript_name_their_run_and_its_time(world: World) -> None:
+    await world.store.add_message(KEY, body("note"), "main")
+    await world.say("hello")
+    turn = await world.claim()
+    await world.store.finish(turn, end(turn, "hi", model="a/x"))
+    began = world.clock.now()
+    lines = await world.store.lines(turn.conversation, 10)
+    assert lines == [
+        Line(1, body("note")),
+        Line(2, body("hello"), began, turn.run_id, "a/x"),
+        Line(3, body("hi"), began, turn.run_id, "a/x"),
+    ]
+    assert await world.store.lines(turn.conversation, 1) == lines[2:]
+    assert await world.store.lines(turn.conversation, 1, before=3) == lines[1:2]
+    assert await world.store.lines("nothing", 5) == []

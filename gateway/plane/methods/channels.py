@@ -1,0 +1,329 @@
+"""Channels: how they stand, sending through them, and who asked to be let in."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from tidegate.gateway.connections import Connection, ConnectionState
+from tidegate.gateway.plane.contract import Call, Code, Method, Params, RpcError, Scope
+from tidegate.gateway.plane.methods.desk import Desk
+from tidegate.gateway.plane.methods.talk import CALLER
+from tidegate.gateway.ruleset import OWN_CHANNELS
+from tidegate.sessions.model import Delivery, DeliveryState
+
+RECEIPT_SECONDS = 15.0
+"""How long a request to send waits for the platform's receipt."""
+LOOK_SECONDS = 0.05
+Text = Annotated[str, Field(min_length=1)]
+_OPEN = (DeliveryState.DUE, DeliveryState.SENDING)
+
+
+class ChannelsStatus(Params):
+    """`channels.status`."""
+
+    probe: bool | None = None
+    timeoutMs: Annotated[int, Field(ge=0)] | None = None
+    channel: Text | None = None
+
+
+class Account(Params):
+    """`channels.start`, `.stop`, `.logout`."""
+
+    channel: Text
+    accountId: str | None = None
+
+
+class Send(Params):
+    """`send`."""
+
+    to: Text
+    idempotencyKey: Text
+    message: str | None = None
+    channel: str | None = None
+    accountId: str | None = None
+    agentId: str | None = None
+    threadId: str | None = None
+    replyToId: str | None = None
+    sessionKey: str | None = None
+    silent: bool | None = None
+    mediaUrl: str | None = None
+    mediaUrls: list[str] | None = None
+    buffer: str | None = None
+    filename: str | None = None
+    contentType: str | None = None
+    asVoice: bool | None = None
+    gifPlayback: bool | None = None
+    forceDocument: bool | None = None
+    parseMode: str | None = None
+
+
+class MessageAction(Params):
+    """`message.action`."""
+
+    channel: Text
+    action: Text
+    params: dict[str, Any]
+    idempotencyKey: Text
+    accountId: str | None = None
+    requesterAccountId: str | None = None
+    requesterSenderId: str | None = None
+    senderIsOwner: bool | None = None
+    sessionKey: str | None = None
+    sessionId: str | None = None
+    inboundTurnKind: str | None = None
+    agentId: str | None = None
+    reply: dict[str, Any] | None = None
+    toolContext: dict[str, Any] | None = None
+    conversationReadOrigin: str | None = None
+
+
+class PairingList(Params):
+    """`channels.pairing.list`."""
+
+    channel: Text | None = None
+    accountId: Text | None = None
+
+
+class PairingDecision(Params):
+    """`channels.pairing.approve` and `.dismiss`; the request id is the code that the sender was given."""
+
+    channel: Text
+    accountId: Text | None = None
+    requestId: Text
+    notify: bool = True
+    bootstrapCommandOwner: bool | None = None
+
+
+class Channels:
+    """The methods."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def _rows(self) -> list[Connection]:
+        return [row for row in self._desk.gateway.connections.all() if row.channel not in OWN_CHANNELS]
+
+    async def status(self, call: Call) -> Any:
+        """Return how every channel and account stands."""
+        params: ChannelsStatus = call.params
+        accounts: dict[str, list[dict[str, Any]]] = {}
+        for row in self._rows():
+            if params.channel in (None, row.channel):
+                accounts.setdefault(row.channel, []).append(_account(row))
+        order = sorted(accounts)
+        issues = [
+            {"channel": row.channel, "accountId": row.account, "kind": row.state.value, "message": row.reason}
+            for row in self._rows()
+            if row.state in (ConnectionState.STOPPED, ConnectionState.CONFLICT) and row.channel in accounts
+        ]
+        labels = {name: name.title() for name in order}
+        return {
+            "ts": self._desk.now(),
+            "channelOrder": order,
+            "channelLabels": labels,
+            "channelDetailLabels": labels,
+            "channelSystemImages": {},
+            "channelMeta": [{"id": name, "label": labels[name], "detailLabel": labels[name]} for name in order],
+            "channels": {name: {"configured": True, **_summary(accounts[name])} for name in order},
+            "channelAccounts": accounts,
+            "channelDefaultAccountId": {name: self._default(name) for name in order},
+            "statusIssues": issues,
+        }
+
+    def _default(self, channel: str) -> str:
+        names = [row.account for row in self._rows() if row.channel == channel]
+        return "default" if "default" in names or not names else names[0]
+
+    def _account(self, params: Account, method: str) -> tuple[str, str]:
+        channel = params.channel.strip().lower()
+        account = params.accountId or self._default(channel)
+        known = {(row.channel, row.account) for row in self._rows()}
+        if channel not in {name for name, _ in known}:
+            raise RpcError(Code.INVALID_REQUEST, f"invalid {method} channel")
+        if (channel, account) not in known:
+            raise RpcError(Code.INVALID_REQUEST, f"{channel} has no account {account!r}")
+        return channel, account
+
+    async def stop(self, call: Call) -> Any:
+        """Disconnect an account."""
+        channel, account = self._account(call.params, call.method)
+        stopped = self._desk.gateway.stop_account(channel, account)
+        return {"ok": True, "channel": channel, "accountId": account, "stopped": stopped}
+
+    async def start(self, call: Call) -> Any:
+        """Connect an account that was stopped."""
+        channel, account = self._account(call.params, call.method)
+        started = self._desk.gateway.start_account(channel, account)
+        return {"ok": True, "channel": channel, "accountId": account, "started": started}
+
+    async def logout(self, call: Call) -> Any:
+        """Disconnect an account. Its token stands in the configuration and stays there."""
+        channel, account = self._account(call.params, call.method)
+        self._desk.gateway.stop_account(channel, account)
+        about = {"cleared": False, "loggedOut": False, "envToken": False}
+        return {"channel": channel, "accountId": account, **about}
+
+    async def send(self, call: Call) -> Any:
+        """Send a text, and answer with the platform's receipt."""
+        params: Send = call.params
+        if params.mediaUrl or params.mediaUrls or params.buffer:
+            raise RpcError(Code.INVALID_REQUEST, "sending files this way is not supported")
+        channel = (params.channel or self._only_channel()).lower()
+        ids = await self._send(channel, params.accountId, params.to, params.message or "", params)
+        return {"runId": params.idempotencyKey, "channel": channel, **ids}
+
+    async def message_action(self, call: Call) -> Any:
+        """Do something on a channel; `send` is what there is."""
+        params: MessageAction = call.params
+        if params.action != "send":
+            text = f"{params.channel} does not support the action {params.action!r} here; it supports send"
+            raise RpcError(Code.INVALID_REQUEST, text)
+        to = params.params.get("to") or params.params.get("target")
+        if not isinstance(to, str) or not to:
+            raise RpcError(Code.UNAVAILABLE, "ToolInputError: to required")
+        text = str(params.params.get("message") or "")
+        if params.params.get("dryRun"):
+            return {"channel": params.channel, "to": to, "dryRun": True, "messageId": None}
+        channel = params.channel.lower()
+        ids = await self._send(channel, params.accountId, to, text, params)
+        return {"ok": True, "channel": channel, "to": to, **ids, "result": ids}
+
+    def _only_channel(self) -> str:
+        names = {row.channel for row in self._rows()}
+        if len(names) != 1:
+            known = ", ".join(sorted(names)) or "none"
+            raise RpcError(Code.INVALID_REQUEST, f"channel required (configured channels: {known})")
+        return names.pop()
+
+    async def _send(
+        self, channel: str, account: str | None, to: str, text: str, params: Send | MessageAction
+    ) -> dict[str, Any]:
+        desk, method = self._desk, "send" if isinstance(params, Send) else "message.action"
+        target, _, topic = to.removeprefix(f"{channel}:").partition(":topic:")
+        thread = (params.threadId if isinstance(params, Send) else params.params.get("threadId")) or topic or None
+        account = account or self._default(channel)
+        claimed = await desk.store.claim_key(CALLER, method, params.idempotencyKey, "")
+        try:
+            if claimed:
+                parts = json.loads(claimed)
+            elif claimed is not None:
+                raise RpcError(Code.UNAVAILABLE, "the same request is being carried out", retryable=True)
+            else:
+                sent = await desk.gateway.control.send(channel, target, text, account, str(thread) if thread else None)
+                parts = sent["deliveries"]
+                await desk.store.settle_key(CALLER, method, params.idempotencyKey, json.dumps(parts))
+        except ValueError as error:
+            raise RpcError(Code.INVALID_REQUEST, f"Error: {error}") from error
+        return await self._receipt(channel, target, parts)
+
+    async def _receipt(self, channel: str, to: str, parts: Sequence[int]) -> dict[str, Any]:
+        """Wait until the platform has taken all parts. Raises RpcError when it does not, or not yet."""
+        try:
+            async with asyncio.timeout(RECEIPT_SECONDS):
+                while True:
+                    found = [part for number in parts if (part := await self._desk.store.delivery(number))]
+                    if all(part.state not in _OPEN for part in found):
+                        return _receipt(channel, to, found)
+                    # The outbox is another task, perhaps one day another process: the store is where they meet.
+                    await asyncio.sleep(LOOK_SECONDS)
+        except TimeoutError:
+            details = {"code": "OUTBOUND_DELIVERY_QUEUED", "deliveries": list(parts)}
+            text = f"{channel} has not taken the message yet; it is queued and will be sent"
+            raise RpcError(Code.UNAVAILABLE, text, details) from None
+
+    async def pairing_list(self, call: Call) -> Any:
+        """Return who asked to be let in."""
+        params: PairingList = call.params
+        rows = [
+            {
+                "requestId": row["code"],
+                "code": row["code"],
+                "channel": row["channel"],
+                "accountId": row["account"],
+                "senderId": row["sender"],
+                "displayName": row["name"],
+                "expiresAtMs": row["expires_at"] // 1000,
+            }
+            for row in await self._desk.gateway.control.pairing_list(params.channel or "")
+            if params.accountId in (None, row["account"])
+        ]
+        return {"requests": rows, "pending": rows}
+
+    async def pairing_approve(self, call: Call) -> Any:
+        """Let somebody in."""
+        params: PairingDecision = call.params
+        try:
+            done = await self._desk.gateway.control.pairing_approve(_where(params), params.requestId, params.notify)
+        except ValueError as error:
+            raise RpcError(Code.INVALID_REQUEST, str(error)) from error
+        return {"ok": True, "requestId": params.requestId, **done}
+
+    async def pairing_dismiss(self, call: Call) -> Any:
+        """Forget a request."""
+        params: PairingDecision = call.params
+        try:
+            done = await self._desk.gateway.control.pairing_reject(_where(params), params.requestId)
+        except ValueError as error:
+            raise RpcError(Code.INVALID_REQUEST, str(error)) from error
+        return {"ok": True, "requestId": params.requestId, **done}
+
+
+def _where(params: PairingDecision) -> str:
+    return f"{params.channel}/{params.accountId}" if params.accountId else params.channel
+
+
+def _account(row: Connection) -> dict[str, Any]:
+    return {
+        "accountId": row.account,
+        "name": row.adapter.username if row.adapter is not None else "",
+        "enabled": True,
+        "configured": True,
+        "running": row.state is not ConnectionState.STOPPED,
+        "connected": row.state is ConnectionState.UP,
+        "lastError": row.reason or None,
+        "lastInboundAt": row.alive_at // 1000 or None,
+        "reconnectAttempts": row.failures,
+    }
+
+
+def _summary(accounts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    errors = [row["lastError"] for row in accounts if row["lastError"]]
+    return {
+        "running": any(row["running"] for row in accounts),
+        "connected": all(row["connected"] for row in accounts),
+        "lastError": errors[0] if errors else None,
+    }
+
+
+def _receipt(channel: str, to: str, parts: Sequence[Delivery]) -> dict[str, Any]:
+    bad = next((part for part in parts if part.state is not DeliveryState.SENT), None)
+    if bad is not None:
+        details = {"code": f"OUTBOUND_DELIVERY_{bad.state.value.upper()}", "deliveries": [part.id for part in parts]}
+        raise RpcError(Code.UNAVAILABLE, f"Error: {channel}: {bad.reason or bad.state.value}", details)
+    ids = [part.platform_id for part in parts if part.platform_id]
+    return {"messageId": ids[-1] if ids else None, "messageIds": ids, "chatId": to}
+
+
+def _approve_scope(params: PairingDecision) -> Scope:
+    return Scope.ADMIN if params.bootstrapCommandOwner else Scope.PAIRING
+
+
+def channel_methods(desk: Desk) -> list[Method]:
+    """Return the methods."""
+    c = Channels(desk)
+    return [
+        Method("channels.status", ChannelsStatus, c.status, Scope.READ),
+        Method("channels.start", Account, c.start, Scope.ADMIN),
+        Method("channels.stop", Account, c.stop, Scope.ADMIN),
+        Method("channels.logout", Account, c.logout, Scope.ADMIN),
+        Method("channels.pairing.list", PairingList, c.pairing_list, Scope.PAIRING),
+        Method("channels.pairing.approve", PairingDecision, c.pairing_approve, _approve_scope),
+        Method("channels.pairing.dismiss", PairingDecision, c.pairing_dismiss, Scope.PAIRING),
+        Method("send", Send, c.send, Scope.WRITE),
+        Method("message.action", MessageAction, c.message_action, Scope.WRITE),
+    ]

@@ -1,0 +1,47 @@
+"""All methods that are about what the gateway does, in one list."""
+
+from __future__ import annotations
+
+from tidegate.gateway.plane.contract import Method
+from tidegate.gateway.plane.facts import GatewayFacts
+from tidegate.gateway.plane.hub import Hub
+from tidegate.gateway.plane.methods.approvals import approval_methods
+from tidegate.gateway.plane.methods.catalog import catalog_methods
+from tidegate.gateway.plane.methods.channels import channel_methods
+from tidegate.gateway.plane.methods.desk import Desk, OperatedGateway
+from tidegate.gateway.plane.methods.empty import empty_methods
+from tidegate.gateway.plane.methods.history import history_methods
+from tidegate.gateway.plane.methods.reports import report_methods
+from tidegate.gateway.plane.methods.rows import row_of
+from tidegate.gateway.plane.methods.sessions import session_methods
+from tidegate.gateway.plane.methods.settings import settings_methods
+from tidegate.gateway.plane.methods.talk import Talk, talk_methods
+from tidegate.gateway.plane.runs import Runs
+from tidegate.gateway.plane.streams import Streams
+
+CAPABILITIES = ("published-model-catalog",)
+"""For `features.capabilities`."""
+
+
+def build_desk(gateway: OperatedGateway, hub: Hub) -> Desk:
+    """Return what the methods of a gateway work with."""
+    runs = Runs()
+    streams = Streams(hub, runs, gateway.clock, lambda key: row_of(desk, key))
+    desk = Desk(gateway, hub, runs, streams, GatewayFacts(gateway))
+    return desk
+
+
+def desk_methods(desk: Desk, *, without: frozenset[str] = frozenset()) -> list[Method]:
+    """Return the methods; `without` names those of the empty lists that somebody else answers."""
+    talk = Talk(desk)
+    return [
+        *talk_methods(talk),
+        *history_methods(desk),
+        *session_methods(desk, talk),
+        *settings_methods(desk),
+        *channel_methods(desk),
+        *catalog_methods(desk),
+        *report_methods(desk),
+        *approval_methods(desk),
+        *empty_methods(desk, without=without),
+    ]
