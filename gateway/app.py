@@ -303,12 +303,13 @@ class Gateway:
 
     def apply(self, loaded: Loaded) -> None:
         """Go on with another configuration: rules and agents at once, accounts where theirs changed."""
+        # What it refuses leaves everything as it was.
+        self.plane.reload(loaded, self.site)
         self.loaded = loaded
         self._rules = build_ruleset(loaded)
         self._agents = self._agent_factory(loaded)
         self._runner.use(self._rules, self._agents)
         self.outbox.max_age = loaded.config.messages.outbox.max_age.total_seconds()
-        self.plane.reload(self)
         specs = self._find_accounts(loaded, self._adapter_services)
         self.renderers.use(specs)
         self._supervise(specs)

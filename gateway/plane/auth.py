@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import ipaddress
 import os
 import secrets
 from collections.abc import Mapping
@@ -63,8 +64,10 @@ def read_settings(config: GatewaySection, state_dir: Path, environ: Mapping[str,
     """Return the settings of a configuration; the token is made, and kept in the state directory, if there is none.
 
     Raises:
-        ConfigError: The mode asks for a password and there is none, or a proxy's address is not one.
+        ConfigError: The mode asks for a password and there is none, a proxy's address is not one, or the secret would
+            cross a network in the clear.
     """
+    check_exposure(config)
     mode = config.auth.effective_mode
     limit = config.auth.rate_limit
     try:
@@ -82,6 +85,34 @@ def read_settings(config: GatewaySection, state_dir: Path, environ: Mapping[str,
         tuple(config.auth.trusted_proxy.allow_users),
         config.nodes.pairing.auto_approve_local,
     )
+
+
+def check_exposure(config: GatewaySection) -> None:
+    """Refuse to listen beyond this machine where nothing encrypts what is said.
+
+    Raises:
+        ConfigError: Says what to change.
+    """
+    if config.auth.effective_mode == "trusted-proxy" and not config.trusted_proxies:
+        raise ConfigError('gateway.auth.mode: "trusted-proxy" needs the address of the proxy in gateway.trustedProxies')
+    if config.bind in ("loopback", "tailnet") or config.trusted_proxies:
+        return
+    if config.bind == "custom" and _is_loopback(config.custom_bind_host):
+        return
+    raise ConfigError(
+        f'gateway.bind: "{config.bind}" would send the token over the network in the clear. Put a proxy with TLS in '
+        "front and name its address in gateway.trustedProxies, or use an SSH tunnel or Tailscale with "
+        'gateway.bind: "loopback".'
+    )
+
+
+def _is_loopback(host: str | None) -> bool:
+    if host is None:
+        return False
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _secret(config: GatewaySection, mode: Mode, state_dir: Path, environ: Mapping[str, str]) -> str:

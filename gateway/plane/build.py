@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tidegate.config.load import Loaded
 from tidegate.gateway.plane.auth import Doorkeeper, read_settings
 from tidegate.gateway.plane.connection import Timing
 from tidegate.gateway.plane.contract import Method, MethodTable
@@ -15,6 +16,7 @@ from tidegate.gateway.plane.facts import GatewayFacts, ObservedGateway
 from tidegate.gateway.plane.hub import Hub
 from tidegate.gateway.plane.limits import AttemptLimiter
 from tidegate.gateway.plane.server import PlaneServer
+from tidegate.gateway.site import Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +29,9 @@ class Plane:
     devices: DeviceBook
     facts: GatewayFacts
 
-    def reload(self, gateway: ObservedGateway) -> None:
+    def reload(self, loaded: Loaded, site: Site) -> None:
         """Take over the settings of another configuration, at once. Raises ConfigError and changes nothing then."""
-        loaded = gateway.loaded
-        settings = read_settings(loaded.config.gateway, gateway.site.state_dir, loaded.environment)
+        settings = read_settings(loaded.config.gateway, site.state_dir, loaded.environment)
         self.server.use_auth(settings)
 
 

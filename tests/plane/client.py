@@ -262,7 +262,7 @@ async def plane(
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     port = runner.addresses[0][1]
-    async with aiohttp.ClientSession() as http:
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http:
         running = Plane(f"http://127.0.0.1:{port}", server, hub, book, doorkeeper, held, http)
         try:
             yield running

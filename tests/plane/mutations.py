@@ -81,14 +81,17 @@ class Mutator:
                 case 0:
                     del value[name]
                 case 1:
-                    value[rng.choice(["extra", "scopes", "role", "__proto__", ""])] = rng.choice(VALUES)
+                    value[rng.choice(["extra", "scopes", "role", "__proto__", ""])] = self._value()
                 case _:
                     value[name] = self._once(value[name])
             return value
         if isinstance(value, list) and value and rng.random() < 0.5:
-            value[rng.randrange(len(value))] = rng.choice(VALUES)
+            value[rng.randrange(len(value))] = self._value()
             return value
-        return copy.deepcopy(rng.choice(VALUES))
+        return self._value()
+
+    def _value(self) -> Any:
+        return copy.deepcopy(self._random.choice(VALUES))
 
     def _text(self, frame: Any) -> str:
         rng, text = self._random, json.dumps(frame)

@@ -53,6 +53,43 @@ def test_a_proxy_that_is_no_address_is_refused(tmp_path: Path) -> None:
         settings(tmp_path, trustedProxies=["nonsense"])
 
 
+@pytest.mark.parametrize(
+    "gateway",
+    [
+        {"bind": "lan"},
+        {"bind": "auto"},
+        {"bind": "custom", "customBindHost": "0.0.0.0"},
+        {"bind": "custom", "customBindHost": "::"},
+        {"bind": "custom", "customBindHost": "127.0.0.1.example"},
+        {"bind": "lan", "customBindHost": "127.0.0.1"},
+    ],
+)
+def test_cve_2026_28395_listening_beyond_this_machine_without_encryption_is_refused(
+    tmp_path: Path, gateway: dict[str, Any]
+) -> None:
+    with pytest.raises(ConfigError, match="in the clear"):
+        settings(tmp_path, **gateway)
+    assert settings(tmp_path, **gateway, trustedProxies=["10.0.0.2"]).trusted_proxies
+
+
+@pytest.mark.parametrize(
+    "gateway",
+    [
+        {},
+        {"bind": "tailnet"},
+        {"bind": "custom", "customBindHost": "127.0.0.1"},
+        {"bind": "custom", "customBindHost": "::1"},
+    ],
+)
+def test_listening_on_this_machine_is_not(tmp_path: Path, gateway: dict[str, Any]) -> None:
+    assert settings(tmp_path, **gateway).secret
+
+
+def test_mode_trusted_proxy_without_a_proxy_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="needs the address of the proxy"):
+        settings(tmp_path, auth={"mode": "trusted-proxy"})
+
+
 def test_an_emptied_secret_file_is_refused_and_not_taken_as_the_secret(tmp_path: Path) -> None:
     (tmp_path / "gateway.token").write_text("")
     with pytest.raises(ConfigError, match="holds no secret"):
