@@ -35,9 +35,13 @@ from tidegate.gateway.chat_commands import COMMAND_MENU, ChatCommands
 from tidegate.gateway.connections import Connections, ConnectionState
 from tidegate.gateway.control import Control
 from tidegate.gateway.delivery import Outbox
+from tidegate.gateway.http.access import Access
+from tidegate.gateway.http.headers import add_common_headers
 from tidegate.gateway.http.health import add_health_routes
 from tidegate.gateway.http.local import local_app
+from tidegate.gateway.http.openai_api import OpenAiApi
 from tidegate.gateway.http.server import serve, serve_unix
+from tidegate.gateway.http.tool_api import ToolApi
 from tidegate.gateway.inbound import Inbound
 from tidegate.gateway.media import InboundMedia, OutboundMedia
 from tidegate.gateway.people import People
@@ -225,7 +229,11 @@ class Gateway:
         config = self.loaded.config.gateway
         port = self.site.port if self.site.port is not None else config.port
         app = web.Application()
-        add_health_routes(app, self._readiness)
+        access = Access(self.plane.doorkeeper, self.plane.server.peer)
+        add_common_headers(app)
+        add_health_routes(app, self._readiness, access.may_see)
+        OpenAiApi(self, access, self.wakeups).attach(app)
+        ToolApi(access, lambda: self.loaded, lambda: self._agents).attach(app)
         self.plane.server.attach(app)
         return serve(app, _bind_host(config), port)
 
@@ -346,7 +354,10 @@ class Gateway:
             for row in self.connections.all()
         ]
         up = all(row.state is not ConnectionState.STOPPED for row in self.connections.all())
-        return self.ready.is_set(), {"connections": rows, "all_accounts_usable": up}
+        failing = [f"{row['channel']}/{row['account']}" for row in rows if row["state"] != ConnectionState.UP.value]
+        uptime = (self.clock.now() - self._started_at) // 1000
+        facts = {"failing": failing, "uptimeMs": uptime, "connections": rows, "all_accounts_usable": up}
+        return self.ready.is_set(), facts
 
     def _facts(self) -> Mapping[str, Any]:
         stats = self.workers.stats()

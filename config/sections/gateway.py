@@ -74,6 +74,29 @@ class NodesSection(Section):
     """How new devices are admitted."""
 
 
+class HttpEndpoint(Section):
+    """One interface for programs."""
+
+    enabled: Flag = False
+    """Serve it."""
+
+
+class HttpEndpoints(Section):
+    """Interfaces in OpenAI's formats, for programs that hold the token or password."""
+
+    chat_completions: Lazy[HttpEndpoint] = absent(HttpEndpoint)
+    """`/v1/chat/completions` and `/v1/models`."""
+    responses: Lazy[HttpEndpoint] = absent(HttpEndpoint)
+    """`/v1/responses` and `/v1/models`."""
+
+
+class HttpSection(Section):
+    """What is served to programs."""
+
+    endpoints: Lazy[HttpEndpoints] = absent(HttpEndpoints)
+    """Interfaces in OpenAI's formats, for programs that hold the token or password."""
+
+
 class Reload(Section):
     """What happens when the configuration file changes while the gateway runs."""
 
@@ -98,6 +121,8 @@ class GatewaySection(Section):
     """Pages in a browser."""
     nodes: Lazy[NodesSection] = absent(NodesSection)
     """Devices that connect."""
+    http: Lazy[HttpSection] = absent(HttpSection)
+    """What is served to programs."""
     reload: Lazy[Reload] = absent(Reload)
     """What happens when the file changes."""
     trusted_proxies: Names = ()

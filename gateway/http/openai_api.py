@@ -1,0 +1,396 @@
+"""`/v1`: agents behind OpenAI's formats. A request is a message like any other: stored, queued, answered by a turn."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+from aiohttp import web
+
+from tidegate.adapters.webchat.adapter import PERSON, address_of
+from tidegate.agent_runtime.transcript import encode_message
+from tidegate.clock import SECOND, Clock
+from tidegate.config.load import Loaded
+from tidegate.errors import StoreError
+from tidegate.events import MessageEvent, Peer, PeerKind, Sender
+from tidegate.gateway.bus import EventBus
+from tidegate.gateway.http.access import Access, read_limited
+from tidegate.gateway.http.answers import Answer, Answers
+from tidegate.gateway.http.headers import READ, add_route
+from tidegate.gateway.http.openai_wire import (
+    INVALID_MODEL,
+    MAX_BODY,
+    MAX_USER,
+    ApiError,
+    Asked,
+    ChatShape,
+    ResponsesShape,
+    Tokens,
+    model_entry,
+    model_names,
+    named_agent,
+    read_body,
+    read_chat,
+    read_responses,
+)
+from tidegate.gateway.inbound import Inbound
+from tidegate.ids import new_id
+from tidegate.routing.keys import KeyShape, parse, resolve_main_alias, shape_of
+from tidegate.routing.normalize import optional_agent_id
+from tidegate.sessions.model import AppendStatus, SessionChange
+from tidegate.sessions.store import Store
+from tidegate.sessions.wakeups import STOPPED, Wakeups
+
+MAX_WAIT_SECONDS = 3600.0
+"""Longest wait for an answer; the turn itself goes on after that."""
+TICK_SECONDS = 1.0
+"""How often a waiting request looks whether its client is still there."""
+IDLE_TICKS = 5
+KEEP_ALIVE_TICKS = 15
+"""Ticks without text after which a stream says that it lives, so that no proxy cuts it off."""
+PIECE_SECONDS = 0.05
+"""Least time between two pieces of a stream; what comes meanwhile is joined."""
+WRITE_SECONDS = 60.0
+MAX_RESPONSES = 1_000
+"""Responses that others can follow; the oldest are forgotten first."""
+KEEP_ALIVE = b": keep-alive\n\n"
+ONCE = {"x-should-retry": "false"}
+"""Tells clients not to repeat a request that already made a turn."""
+
+_PLAIN_USER = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")
+_NOT_PLAIN = re.compile(r"[^a-z0-9._@+-]+")
+
+log = structlog.get_logger("http")
+
+Shape = ChatShape | ResponsesShape
+Read = Callable[[dict[str, object]], Asked]
+
+
+class ApiGateway(Protocol):
+    """What the interfaces for programs need of the gateway."""
+
+    loaded: Loaded
+    store: Store
+    inbound: Inbound
+    bus: EventBus
+    clock: Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a request is answered. A session that lasts only for one request is `passing`."""
+
+    agent: str
+    key: str
+    passing: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One of the two formats."""
+
+    name: str
+    read: Read
+    shape: Callable[[Asked, int], Shape]
+
+
+CHAT = Kind(
+    "openai", read_chat, lambda asked, now: ChatShape(f"chatcmpl_{new_id()}", now, asked.model, asked.include_usage)
+)
+RESPONSES = Kind(
+    "openresponses",
+    read_responses,
+    lambda asked, now: ResponsesShape(f"resp_{new_id()}", f"msg_{new_id()}", now, asked.model),
+)
+
+
+def default_agent(loaded: Loaded) -> str:
+    """Return the agent of a request that names none."""
+    agents = loaded.config.agents
+    return agents.default_agent_id or next(iter(agents.members()))
+
+
+def place_of_key(loaded: Loaded, given: str, agent: str) -> Place:
+    """Return the session that a caller names; a key without an agent belongs to `agent`. Raises ApiError."""
+    if len(given) > MAX_USER or shape_of(given) is KeyShape.MALFORMED_AGENT:
+        raise ApiError(400, "Invalid session key.")
+    named = resolve_main_alias(given, agent, loaded.config.session.main_key)
+    parsed = parse(named) or parse(f"agent:{agent}:{named}")
+    if parsed is None:
+        raise ApiError(400, "Invalid session key.")
+    if parsed.agent not in loaded.config.agents.members():
+        raise ApiError(400, f"Unknown agent '{parsed.agent}'.")
+    return Place(parsed.agent, f"agent:{parsed.agent}:{parsed.rest}", passing=False)
+
+
+class OpenAiApi:
+    """The routes below `/v1`. Each is there only while the configuration says so."""
+
+    def __init__(self, gateway: ApiGateway, access: Access, wakeups: Wakeups) -> None:
+        self._gateway = gateway
+        self._access = access
+        self._wakeups = wakeups
+        self._answers = Answers(gateway.bus)
+        self._responses: OrderedDict[str, Place] = OrderedDict()
+
+    def attach(self, app: web.Application) -> None:
+        """Add the routes."""
+        add_route(app, "/v1/models", self._guarded(self._models), *READ)
+        add_route(app, "/v1/models/{id:.+}", self._guarded(self._model), *READ)
+        add_route(app, "/v1/chat/completions", self._guarded(self._chat), "POST")
+        add_route(app, "/v1/responses", self._guarded(self._respond), "POST")
+
+    def _guarded(
+        self, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        """Check that the route is on and who calls. A named boundary: whatever goes wrong is an answer."""
+
+        async def guarded(request: web.Request) -> web.StreamResponse:
+            endpoints = self._gateway.loaded.config.gateway.http.endpoints
+            chat, responses = endpoints.chat_completions.enabled, endpoints.responses.enabled
+            is_on = {"/v1/chat/completions": chat, "/v1/responses": responses}.get(request.path, chat or responses)
+            if not is_on:
+                return web.Response(status=404, text="Not Found")
+            try:
+                await self._access.check(request)
+                return await handler(request)
+            except ApiError as error:
+                return web.json_response(error.body, status=error.status, headers=error.headers)
+            except StoreError:
+                log.exception("request.not_stored", path=request.path)
+                return web.json_response(ApiError(503, "the store cannot be used", "api_error").body, status=503)
+            except Exception:
+                log.exception("request.failed", path=request.path)
+                return web.json_response(ApiError(500, "internal error", "api_error").body, status=500, headers=ONCE)
+
+        return guarded
+
+    async def _models(self, _: web.Request) -> web.StreamResponse:
+        names = model_names(self._gateway.loaded.config.agents.members())
+        return web.json_response({"object": "list", "data": [model_entry(name) for name in names]})
+
+    async def _model(self, request: web.Request) -> web.StreamResponse:
+        name = request.match_info["id"]
+        if named_agent(name) is None:
+            raise ApiError(400, "Invalid model id.")
+        if name not in (*model_names(self._gateway.loaded.config.agents.members()), "tidegate", "tidegate/default"):
+            raise ApiError(404, f"Model '{name[:MAX_USER]}' not found.")
+        return web.json_response(model_entry(name))
+
+    async def _chat(self, request: web.Request) -> web.StreamResponse:
+        return await self._ask(request, CHAT)
+
+    async def _respond(self, request: web.Request) -> web.StreamResponse:
+        return await self._ask(request, RESPONSES)
+
+    async def _ask(self, request: web.Request, kind: Kind) -> web.StreamResponse:
+        asked = kind.read(read_body(await read_limited(request, MAX_BODY)))
+        place = self._place(request, asked, kind.name)
+        shape = kind.shape(asked, self._gateway.clock.now() // SECOND)
+        if isinstance(shape, ResponsesShape):
+            self._remember(shape.id, place)
+        message_id = f"api-{new_id()}"
+        answer = self._answers.expect(message_id)
+        if answer is None:
+            raise ApiError(503, "Too many requests wait for an answer.", "api_error")
+        try:
+            await self._say(place, asked, message_id)
+            waiting = _Waiting(request, self._gateway, self._wakeups, place, answer)
+            if asked.stream:
+                return await _stream(waiting, shape)
+            while not answer.state:
+                await waiting.more()
+            _check(answer)
+            return web.json_response(shape.whole(answer.text, _tokens(answer)))
+        finally:
+            self._answers.forget(message_id)
+
+    def _place(self, request: web.Request, asked: Asked, prefix: str) -> Place:
+        loaded = self._gateway.loaded
+        wanted = named_agent(asked.model)
+        if wanted is None:
+            raise ApiError(400, INVALID_MODEL)
+        wanted = request.headers.get("x-openclaw-agent-id", "").strip() or wanted
+        agent = optional_agent_id(wanted) if wanted else default_agent(loaded)
+        if agent not in loaded.config.agents.members():
+            raise ApiError(400, f"Unknown agent '{wanted[:MAX_USER]}'.")
+        key = request.headers.get("x-openclaw-session-key", "").strip()
+        if key:
+            return place_of_key(loaded, key, agent)
+        if asked.previous:
+            before = self._responses.get(asked.previous)
+            if before is None:
+                raise ApiError(400, f"Previous response with id '{asked.previous}' not found.")
+            return before
+        if asked.user:
+            return Place(agent, f"agent:{agent}:{prefix}-user:{user_part(asked.user)}", passing=False)
+        return Place(agent, f"agent:{agent}:{prefix}:{new_id()}", passing=prefix == CHAT.name)
+
+    def _remember(self, response: str, place: Place) -> None:
+        self._responses[response] = place
+        while len(self._responses) > MAX_RESPONSES:
+            self._responses.popitem(last=False)
+
+    async def _say(self, place: Place, asked: Asked, message_id: str) -> None:
+        """Make the message durable in its session; a session that knows nothing yet is told what was said before."""
+        gateway = self._gateway
+        text = asked.opening if await self._begin(place, asked) else asked.text
+        event = MessageEvent(
+            address_of(place.key),
+            Peer(PeerKind.DIRECT, PERSON),
+            Sender(PERSON),
+            message_id,
+            text,
+            received_at=gateway.clock.now(),
+        )
+        appended = await gateway.inbound.receive_for(event, place.key, place.agent, commands=False)
+        if appended.status is AppendStatus.REFUSED:
+            raise ApiError(429, "Too many messages wait in this session.", "rate_limit_error")
+
+    async def _begin(self, place: Place, asked: Asked) -> bool:
+        store = self._gateway.store
+        if not place.passing:
+            known = await store.session(place.key)
+            if known is not None and (known.messages or known.waiting or known.running):
+                return False
+        for message in asked.context:
+            if await store.add_message(place.key, encode_message(message), place.agent) is None:
+                return False
+        return True
+
+
+def user_part(user: str) -> str:
+    """Return `user` as keys write it: as it is when it is plain, else made plain, with a mark that keeps it unique."""
+    if _PLAIN_USER.fullmatch(user):
+        return user
+    readable = _NOT_PLAIN.sub("-", user.lower()).strip("-")[:40] or "user"
+    return f"{readable}-{hashlib.blake2b(user.encode(), digest_size=6).hexdigest()}"
+
+
+class _Waiting:
+    """One request that waits for its answer."""
+
+    def __init__(
+        self, request: web.Request, gateway: ApiGateway, wakeups: Wakeups, place: Place, answer: Answer
+    ) -> None:
+        self.request = request
+        self.answer = answer
+        self.quiet_ticks = 0
+        self._gateway = gateway
+        self._wakeups = wakeups
+        self._place = place
+        self._began = gateway.clock.monotonic()
+        self._idle = 0
+
+    async def more(self) -> None:
+        """Wait until something is new, or for a tick.
+
+        Raises:
+            ApiError: Nobody waits for the answer any more, or none will come.
+        """
+        if await self.answer.changed(TICK_SECONDS):
+            self.quiet_ticks = 0
+            return
+        self.quiet_ticks += 1
+        transport = self.request.transport
+        if transport is None or transport.is_closing():
+            await self.give_up()
+            raise ApiError(400, "The client went away.", "api_error")
+        if self.quiet_ticks % IDLE_TICKS == 0:
+            await self._check_idle()
+        if self._gateway.clock.monotonic() - self._began > MAX_WAIT_SECONDS:
+            raise ApiError(504, "The answer did not come in time.", "api_error", ONCE)
+
+    async def _check_idle(self) -> None:
+        """Find out that the message was set aside: its session has nothing to do, twice in a row."""
+        session = await self._gateway.store.session(self._place.key)
+        is_idle = session is not None and not session.waiting and not session.running
+        self._idle = self._idle + 1 if is_idle else 0
+        if self._idle > 1 and not self.answer.state:
+            raise ApiError(500, "The message was set aside.", "api_error", ONCE)
+
+    async def give_up(self) -> None:
+        """End the turn of a session that nobody else can look at."""
+        if not self._place.passing or self.answer.state:
+            return
+        changed = await self._gateway.store.change_session(self._place.key, SessionChange(stop=True))
+        if changed is not None and changed.stopped:
+            self._wakeups.announce(STOPPED, [changed.stopped])
+        log.info("request.given_up", session=self._place.key)
+
+
+async def _stream(waiting: _Waiting, shape: Shape) -> web.StreamResponse:
+    response = web.StreamResponse(
+        headers={
+            "Content-Type": "text/event-stream; charset=utf-8",
+            "Cache-Control": "no-cache",
+            "X-Accel-Buffering": "no",
+        }
+    )
+    await response.prepare(waiting.request)
+    try:
+        try:
+            await _write(response, *shape.begin())
+            written = await _pieces(waiting, shape, response)
+            await _write(response, *shape.end(written, _tokens(waiting.answer)))
+        except ApiError as error:
+            await _write(response, *shape.failed(error))
+        except StoreError:
+            log.exception("request.failed", path=waiting.request.path)
+            await _write(response, *shape.failed(ApiError(503, "the store cannot be used", "api_error")))
+    except (ConnectionError, TimeoutError):
+        # The head is sent: there is nothing left to say to a client that is gone or does not read.
+        await waiting.give_up()
+    return response
+
+
+async def _pieces(waiting: _Waiting, shape: Shape, response: web.StreamResponse) -> str:
+    """Write the text as it grows; returns all of it."""
+    answer, written = waiting.answer, ""
+    while not answer.state:
+        await waiting.more()
+        shown = answer.visible()
+        if shown.startswith(written) and len(shown) > len(written):
+            await _write(response, *shape.piece(shown[len(written) :]))
+            written = shown
+            await asyncio.sleep(PIECE_SECONDS)
+        elif waiting.quiet_ticks and waiting.quiet_ticks % KEEP_ALIVE_TICKS == 0:
+            await _write(response, KEEP_ALIVE)
+    _check(answer)
+    rest = _rest(written, answer)
+    if rest:
+        await _write(response, *shape.piece(rest))
+    return written + rest
+
+
+def _rest(written: str, answer: Answer) -> str:
+    """Return what is still to be written once the whole answer is known."""
+    for whole in ("\n\n".join(text for text in (answer.said, answer.text) if text), answer.text):
+        if whole.startswith(written):
+            return whole[len(written) :]
+    return ""
+
+
+async def _write(response: web.StreamResponse, *chunks: bytes) -> None:
+    async with asyncio.timeout(WRITE_SECONDS):
+        await response.write(b"".join(chunks))
+
+
+def _check(answer: Answer) -> None:
+    """Raise ApiError when no answer came of it."""
+    if answer.state == "stopped":
+        raise ApiError(500, "The answer was stopped.", "api_error", ONCE)
+    if answer.state == "failed":
+        is_limit = answer.kind == "rate_limit"
+        text = answer.reason or answer.text or "internal error"
+        raise ApiError(429 if is_limit else 500, text, "rate_limit_error" if is_limit else "api_error", ONCE)
+
+
+def _tokens(answer: Answer) -> Tokens:
+    return Tokens(answer.tokens_in, answer.tokens_out)

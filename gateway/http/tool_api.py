@@ -1,0 +1,118 @@
+"""`/tools/invoke`: one call of a tool of an agent, without a model. Only tools that read; policy decides first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+from aiohttp import web
+
+from tidegate.agent_runtime.messages import Message, ToolCall
+from tidegate.agent_runtime.policy import Subject, decide_tool, normalize_name
+from tidegate.agent_runtime.tools.base import Effect, SessionFacts
+from tidegate.agent_runtime.tools.invoke import Toolbox
+from tidegate.config.load import Loaded
+from tidegate.errors import ModelError
+from tidegate.gateway.agents import AgentFactory
+from tidegate.gateway.http.access import Access, read_limited
+from tidegate.gateway.http.headers import add_route
+from tidegate.gateway.http.openai_api import default_agent, place_of_key
+from tidegate.gateway.http.openai_wire import MAX_USER, ApiError, read_body
+from tidegate.gateway.ruleset import WEBCHAT
+from tidegate.ids import new_id
+from tidegate.routing.keys import delivery_route
+from tidegate.routing.normalize import optional_agent_id
+
+MAX_CALL = 2 << 20
+"""Bytes of a request."""
+
+log = structlog.get_logger("http")
+
+
+class CallRefused(Exception):
+    """A call that is answered with an error."""
+
+    def __init__(self, status: int, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.body = {"ok": False, "error": {"type": kind, "message": message}}
+
+
+class ToolApi:
+    """The route."""
+
+    def __init__(self, access: Access, loaded: Callable[[], Loaded], agents: Callable[[], AgentFactory]) -> None:
+        self._access = access
+        self._loaded = loaded
+        self._agents = agents
+
+    def attach(self, app: web.Application) -> None:
+        """Add the route."""
+        add_route(app, "/tools/invoke", self._serve, "POST")
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        """Answer a request. A named boundary: whatever goes wrong is an answer."""
+        try:
+            await self._access.check(request)
+        except ApiError as error:
+            return web.json_response(error.body, status=error.status, headers=error.headers)
+        try:
+            return web.json_response(await self._invoke(read_body(await read_limited(request, MAX_CALL))))
+        except ApiError as error:
+            return web.json_response(_failure(error.status, "invalid_request", str(error)).body, status=error.status)
+        except CallRefused as error:
+            return web.json_response(error.body, status=error.status)
+        except Exception:
+            log.exception("tool.not_invoked")
+            return web.json_response(_failure(500, "tool_error", "internal error").body, status=500)
+
+    async def _invoke(self, data: dict[str, Any]) -> dict[str, Any]:
+        given = data.get("tool") or data.get("name")
+        if not isinstance(given, str) or not given.strip():
+            raise _failure(400, "invalid_request", "tools.invoke requires name")
+        arguments = data.get("args") or {}
+        if not isinstance(arguments, dict):
+            raise _failure(400, "invalid_request", "args must be an object")
+        if isinstance(data.get("action"), str):
+            arguments = {"action": data["action"], **arguments}
+        key, agent_id = self._session(data)
+        try:
+            agent = await self._agents().get(agent_id)
+        except ModelError as error:
+            raise _failure(500, "tool_error", str(error)) from error
+        room = agent.room(key, is_private=delivery_route(key) is None)
+        name = normalize_name(given)
+        tool = room.registry.get(name)
+        # Whatever changes something, runs something or goes out needs a turn, with everything that watches over it.
+        is_safe = tool is not None and tool.effect is Effect.READ
+        subject = Subject(is_owner=True, model=agent.model_ref)
+        if tool is None or not is_safe or not decide_tool(name, tool.effect, subject, agent.policy).allowed:
+            raise _failure(404, "not_found", f"Tool not available: {given.strip()[:MAX_USER]}")
+        facts = SessionFacts(key, agent_id, WEBCHAT, agent.timezone, agent.model_ref, is_owner=True)
+        ready = await Toolbox(room.registry, facts, agent.policy).prepare(
+            ToolCall(new_id(), name, json.dumps(arguments))
+        )
+        if isinstance(ready, Message):
+            raise _failure(400, "invalid_request", ready.text)
+        if data.get("dryRun") is True:
+            return {"ok": True, "result": {"content": [], "details": {"dryRun": True, "tool": name}}}
+        result = await ready.run(None)
+        if result.is_error:
+            raise _failure(400, "tool_error", result.text)
+        return {"ok": True, "result": {"content": [{"type": "text", "text": result.text}], "details": {}}}
+
+    def _session(self, data: dict[str, Any]) -> tuple[str, str]:
+        loaded = self._loaded()
+        named = data.get("agentId")
+        agent = optional_agent_id(named) if isinstance(named, str) and named else default_agent(loaded)
+        if agent is None or agent not in loaded.config.agents.members():
+            raise _failure(400, "invalid_request", f"Unknown agent '{str(named)[:MAX_USER]}'.")
+        key = data.get("sessionKey")
+        place = place_of_key(loaded, key if isinstance(key, str) and key.strip() else "main", agent)
+        return place.key, place.agent
+
+
+def _failure(status: int, kind: str, message: str) -> CallRefused:
+    return CallRefused(status, kind, message)
