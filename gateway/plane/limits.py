@@ -12,6 +12,8 @@ from tidegate.gateway.plane.contract import Code, RpcError
 
 MAX_REMEMBERED = 10_000
 """Addresses whose failures are remembered; the ones unused for longest are forgotten first."""
+MAX_WAIT = 15.0
+"""Seconds that an answer is delayed at most, however many stand in line."""
 MAX_DELAYED = 32
 """Wrong secrets of one local kind that may wait for their answer at a time."""
 
@@ -84,7 +86,7 @@ class AttemptLimiter:
         record.answer_at = max(record.answer_at, now) + delay
         record.waiting += 1
         try:
-            await asyncio.sleep(record.answer_at - now)
+            await asyncio.sleep(min(record.answer_at - now, MAX_WAIT))
         finally:
             record.waiting -= 1
 

@@ -62,7 +62,15 @@ def peer_of(address: str, headers: Mapping[str, str], trusted: Iterable[Network]
     is_proxy = any(ip in network for network in networks if network.version == ip.version)
     if is_proxy and forwarded:
         return Peer(_client_behind(headers, networks) or str(ip), False, True, origin)
-    return Peer(str(ip), ip.is_loopback and not forwarded, is_proxy, origin)
+    is_local = ip.is_loopback and not forwarded and _names_this_machine(headers.get("Host"))
+    return Peer(str(ip), is_local, is_proxy, origin)
+
+
+def _names_this_machine(host: str | None) -> bool:
+    """Return whether a `Host` header is one of a direct local client: a proxy on this machine passes another one on."""
+    name = _host_of(f"//{host}").rstrip(".") if host is not None else "localhost"
+    ip = _ip(name)
+    return name == "localhost" or name.endswith(".localhost") or (ip is not None and ip.is_loopback)
 
 
 def _client_behind(headers: Mapping[str, str], trusted: tuple[Network, ...]) -> str | None:

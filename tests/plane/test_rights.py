@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from fakes.event_loop import on_loop
@@ -68,6 +69,21 @@ async def test_every_method_answers_exactly_those_who_hold_its_scope(tmp_path: P
     async with plane(tmp_path, only_nodes) as running:
         for scopes in ([], *([scope.value] for scope in Scope)):
             await _check(running, scopes)
+
+
+@on_loop
+async def test_every_method_of_a_whole_gateway_keeps_its_scope(tmp_path: Path) -> None:
+    async with stage(tmp_path) as set_up, set_up.gateway() as gateway, aiohttp.ClientSession() as http:
+        token = (tmp_path / "gateway.token").read_text().strip()
+        for scopes in ([], *([scope.value] for scope in Scope if scope is not Scope.ADMIN)):
+            client = RawClient(await http.ws_connect(f"http://127.0.0.1:{gateway.port}/"))
+            await client.frame()
+            assert (await client.say_connect(connect_params(scopes=scopes, auth={"token": token})))["ok"]
+            for method in gateway.plane.server.methods.all():
+                expected = _expected(method, scopes)
+                # A call that may be made is not made: it would only test the method.
+                if expected != "called":
+                    assert await _outcome(client, method.name) == expected, (method.name, scopes)
 
 
 @on_loop

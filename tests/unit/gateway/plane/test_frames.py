@@ -20,7 +20,7 @@ from tidegate.gateway.plane.frames import (
 )
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | st.text(),
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4),
     max_leaves=12,
 )
@@ -136,3 +136,7 @@ def test_a_close_reason_fits_and_stays_text(text: str) -> None:
     reason = close_reason(text)
     assert len(reason) <= 123
     reason.decode()
+
+
+def test_infinity_becomes_null_as_in_javascript() -> None:
+    assert encode([float("inf"), float("nan")]) == "[null,null]"

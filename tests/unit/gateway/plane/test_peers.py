@@ -20,6 +20,13 @@ def test_a_direct_connection_from_loopback_is_local(address: str) -> None:
     assert peer_of(address, {}, ()).is_local
 
 
+def test_a_silent_proxy_on_this_machine_that_passes_the_host_on_is_not_local() -> None:
+    assert not peer_of("127.0.0.1", {"Host": "gate.example"}, ()).is_local
+    assert not peer_of("127.0.0.1", {"Host": "192.0.2.1"}, ()).is_local
+    assert peer_of("127.0.0.1", {"Host": "127.0.0.1:18790"}, ()).is_local
+    assert peer_of("::1", {"Host": "[::1]:18790"}, ()).is_local
+
+
 @pytest.mark.parametrize("address", ["192.0.2.1", "10.0.0.1", "::ffff:192.0.2.1", "", "nonsense", "0.0.0.0"])
 def test_other_addresses_are_not(address: str) -> None:
     assert not peer_of(address, {}, ()).is_local
