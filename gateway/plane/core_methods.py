@@ -31,6 +31,22 @@ class AnyParams(Params):
     model_config = ConfigDict(extra="allow")
 
 
+def _projection(facts: PlaneFacts, summary: dict[str, Any]) -> dict[str, Any]:
+    """Return what a command line shows of agents; it asks so that it need not read the configuration."""
+    defaults = facts.session_defaults()
+    rows = [{"id": row["agentId"]} for row in summary.get("sessions", {}).get("byAgent", ())]
+    return {
+        "agents": {
+            "defaultId": defaults.get("defaultAgentId"),
+            "ownership": defaults.get("ownership"),
+            "selectionRequired": defaults.get("selectionRequired"),
+            "rows": rows,
+        },
+        "updateChannel": None,
+        "memoryPlugin": {"enabled": False, "slot": None},
+    }
+
+
 def core_methods(hub: Hub, facts: PlaneFacts) -> list[Method]:
     """Return the methods."""
 
@@ -39,8 +55,11 @@ def core_methods(hub: Hub, facts: PlaneFacts) -> list[Method]:
         hub.set_health(snapshot)
         return snapshot
 
-    async def status(_: Call) -> Any:
-        return await facts.status()
+    async def status(call: Call) -> Any:
+        summary = await facts.status()
+        return (
+            {**summary, "cliProjection": _projection(facts, summary)} if call.params.includeCliProjection else summary
+        )
 
     async def presence(_: Call) -> Any:
         return hub.roster.rows()

@@ -11,6 +11,7 @@ from tidegate.clock import Clock
 from tidegate.config.load import Loaded
 from tidegate.gateway.connections import Connections, ConnectionState
 from tidegate.gateway.http.local import terminal_session
+from tidegate.gateway.ruleset import OWN_CHANNELS
 from tidegate.gateway.site import Site
 from tidegate.sessions.model import SessionSummary
 from tidegate.sessions.store import Store
@@ -69,6 +70,8 @@ class GatewayFacts:
     def _channels(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for row in self._gateway.connections.all():
+            if row.channel in OWN_CHANNELS:
+                continue
             account = {
                 "accountId": row.account,
                 "configured": True,
