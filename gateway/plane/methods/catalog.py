@@ -150,7 +150,8 @@ class Catalog:
         else:
             agent = self._desk.agent(params.agentId, call.method)
         options = self._options(agent)
-        name = options.identity.name or options.name
+        # An agent without a name of its own is called by its id; that is no name for people.
+        name = options.identity.name or (options.name if options.name != agent else "")
         shown = name or "Assistant"
         found = {"agentId": agent, "name": shown, "nameSource": "config" if name else "default"}
         if options.identity.emoji:
