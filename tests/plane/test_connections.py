@@ -222,12 +222,14 @@ async def test_a_client_that_does_not_read_is_cut_off_and_others_are_not(tmp_pat
     async with plane(tmp_path, method("flood", flood), timing=QUICK, max_buffered=4_000_000) as running:
         good = await running.connect()
         slow = await running.connect()
-        slow.socket._response.connection.transport.pause_reading()  # type: ignore[union-attr]
+        transport = slow.socket._response.connection.transport  # type: ignore[union-attr]
+        transport.pause_reading()
         for number in range(12):
             await slow.socket.send_json({"type": "req", "id": f"f{number}", "method": "flood"})
         while len(running.hub.connections) > 1:
             await asyncio.sleep(0.01)
         assert (await good.call("status"))["ok"]
+        transport.abort()
 
 
 @on_loop
