@@ -25,7 +25,7 @@ from tidegate.gateway.plane.frames import (
     validate,
 )
 from tidegate.gateway.plane.limits import WriteBudget
-from tidegate.gateway.plane.outgoing import Outgoing
+from tidegate.gateway.plane.outgoing import Backlog, Outgoing
 
 MAX_REQUESTS = 256
 """Requests of one connection that may be under way at a time."""
@@ -71,9 +71,10 @@ class Connection:
         budget_key: str,
         transport: asyncio.Transport | None,
         max_buffered: int = MAX_BUFFERED,
+        backlog: Backlog | None = None,
     ) -> None:
         self.caller = caller
-        self.out = Outgoing(self._too_slow, max_bytes=max_buffered)
+        self.out = Outgoing(self._too_slow, max_bytes=max_buffered, backlog=backlog)
         self.subscriptions: set[str] = set()
         self.watches_sessions = False
         self._socket = socket
@@ -121,8 +122,13 @@ class Connection:
             self.out.shut()
 
     async def _write(self, text: str) -> None:
-        async with asyncio.timeout(self._timing.write):
-            await self._socket.send_str(text)
+        try:
+            async with asyncio.timeout(self._timing.write):
+                await self._socket.send_str(text)
+        except TimeoutError:
+            log.warning("plane.stuck_write", connection=self.id, client=self.caller.client.id)
+            self._abort()
+            raise _Ended from None
 
     async def _end_when_told(self) -> None:
         await self._closing.wait()

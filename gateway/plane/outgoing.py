@@ -11,8 +11,24 @@ from tidegate.gateway.plane.frames import MAX_BUFFERED, encode, event_text
 
 MAX_FRAMES = 20_000
 """Frames that may wait for one client."""
+MAX_BACKLOG = 268_435_456
+"""Bytes that may wait for all clients together."""
+FAIR_BYTES = 1_048_576
+"""Bytes that may wait for one client however much waits for others."""
 PACE_SECONDS = 0.075
 """How long live text is held back to be joined, while an earlier write is under way."""
+
+
+class Backlog:
+    """What waits for all clients together: many slow ones must not add up to all memory there is.
+
+    Args:
+        limit: Bytes; beyond them a client gets nothing more queued once it has more than `FAIR_BYTES` waiting.
+    """
+
+    def __init__(self, limit: int = MAX_BACKLOG) -> None:
+        self.limit = limit
+        self.bytes = 0
 
 
 def delta_key(name: str, payload: Any) -> tuple[str, str, str] | None:
@@ -51,8 +67,14 @@ class Outgoing:
     """
 
     def __init__(
-        self, overrun: Callable[[], None], *, max_bytes: int = MAX_BUFFERED, pace: float = PACE_SECONDS
+        self,
+        overrun: Callable[[], None],
+        *,
+        max_bytes: int = MAX_BUFFERED,
+        backlog: Backlog | None = None,
+        pace: float = PACE_SECONDS,
     ) -> None:
+        self._backlog = backlog or Backlog()
         self._frames: deque[str] = deque()
         self._bytes = 0
         self._max_bytes = max_bytes
@@ -80,13 +102,16 @@ class Outgoing:
         if self._closed:
             return
         # Characters are counted; the few bytes more of other scripts do not matter to a bound on memory.
-        if self._bytes + len(text) > self._max_bytes or len(self._frames) >= MAX_FRAMES:
+        size = len(text)
+        is_full = self._bytes + size > self._max_bytes or len(self._frames) >= MAX_FRAMES
+        if is_full or (self._bytes > FAIR_BYTES and self._backlog.bytes + size > self._backlog.limit):
             if not droppable:
                 self._closed = True
                 self._overrun()
             return
         self._frames.append(text)
-        self._bytes += len(text)
+        self._bytes += size
+        self._backlog.bytes += size
         self._wake.set()
 
     def put_event(
@@ -132,6 +157,7 @@ class Outgoing:
                 while self._frames:
                     text = self._frames.popleft()
                     self._bytes -= len(text)
+                    self._backlog.bytes -= len(text)
                     await write(text)
                 if self._held:
                     await asyncio.sleep(self._pace)
@@ -142,8 +168,12 @@ class Outgoing:
                 self._idle.set()
 
     def shut(self) -> None:
-        """Take nothing more: the connection ends."""
+        """Take nothing more and let go of what waits: the connection ends."""
         self._closed = True
+        self._backlog.bytes -= self._bytes
+        self._bytes = 0
+        self._frames.clear()
+        self._held.clear()
         self._idle.set()
 
     async def flush(self) -> None:

@@ -38,6 +38,7 @@ from tidegate.gateway.plane.handshake import Admitted, Devices, Handshake, Refus
 from tidegate.gateway.plane.hello import HelloParts, PlaneFacts, hello
 from tidegate.gateway.plane.hub import Hub
 from tidegate.gateway.plane.limits import WriteBudget
+from tidegate.gateway.plane.outgoing import Backlog
 from tidegate.gateway.plane.peers import Peer, host_is_ours, origin_is_allowed, peer_of
 
 MAX_STRANGERS = 1_000
@@ -80,6 +81,7 @@ class PlaneServer:
         self._timing = timing or Timing()
         self._max_buffered = max_buffered
         self._budget = WriteBudget(clock)
+        self._backlog = Backlog()
         self._boot = str(uuid.uuid4())
         self._started = clock.monotonic()
         self._strangers = 0
@@ -205,7 +207,12 @@ class PlaneServer:
             raise Refused(RpcError(Code.INVALID_REQUEST, FIRST_MUST_BE_CONNECT))
         if self._stopping:
             raise Refused(RpcError(Code.UNAVAILABLE, "gateway is stopping", retryable=True), CLOSE_BUSY)
-        return await self._handshake.admit(frame, peer, request.headers, nonce)
+        try:
+            return await self._handshake.admit(frame, peer, request.headers, nonce)
+        except TidegateError as error:
+            log.warning("plane.cannot_admit", reason=str(error))
+            unavailable = RpcError(Code.UNAVAILABLE, "gateway cannot check devices now; retry shortly", retryable=True)
+            raise Refused(unavailable, CLOSE_BUSY) from error
 
     async def _refuse(self, socket: web.WebSocketResponse, refusal: Refused, frame_id: str | None) -> None:
         code = refusal.error.details.get("code") if refusal.error and refusal.error.details else None
@@ -241,6 +248,7 @@ class PlaneServer:
             budget_key=caller.device or f"{caller.client.id}@{peer.ip}",
             transport=request.transport,
             max_buffered=self._max_buffered,
+            backlog=self._backlog,
         )
         parts = HelloParts(
             self.hub,

@@ -233,6 +233,32 @@ async def test_a_client_that_does_not_read_is_cut_off_and_others_are_not(tmp_pat
 
 
 @on_loop
+async def test_a_write_that_never_ends_ends_the_connection(tmp_path: Path) -> None:
+    async def flood(_: Call) -> Any:
+        return "x" * 20_000_000
+
+    patient = Timing(write=0.2, close=0.2)
+    async with plane(tmp_path, method("flood", flood), timing=patient) as running:
+        stuck = await running.connect()
+        transport = stuck.socket._response.connection.transport  # type: ignore[union-attr]
+        transport.pause_reading()
+        await stuck.socket.send_json({"type": "req", "id": "f", "method": "flood"})
+        while running.hub.connections:
+            await asyncio.sleep(0.01)
+        transport.abort()
+
+
+@on_loop
+async def test_a_store_that_fails_refuses_devices_and_says_to_come_again(tmp_path: Path) -> None:
+    async with plane(tmp_path) as running:
+        await running.store.close()
+        client = await running.open()
+        answer = await client.connect_device(Key(6))
+        assert (answer["error"]["code"], answer["error"]["retryable"]) == ("UNAVAILABLE", True)
+        assert (await client.until_closed())[0] == 1013
+
+
+@on_loop
 async def test_a_slow_client_misses_droppable_events_and_sees_the_gap(tmp_path: Path) -> None:
     async with plane(tmp_path, max_buffered=10_000) as running:
         client = await running.connect(["operator.read"])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fakes.event_loop import on_loop
 from tidegate.gateway.plane.frames import encode
-from tidegate.gateway.plane.outgoing import Outgoing, delta_key, join_deltas
+from tidegate.gateway.plane.outgoing import FAIR_BYTES, Backlog, Outgoing, delta_key, join_deltas
 
 
 class Wire:
@@ -93,6 +93,24 @@ async def test_a_frame_too_many_is_told_once_and_nothing_more_is_taken() -> None
     out.put("1")
     assert told == [1]
     assert out.waiting_bytes == 8
+
+
+@on_loop
+async def test_many_slow_clients_together_are_bounded_and_quick_ones_are_not_cut_off() -> None:
+    told: list[str] = []
+    backlog = Backlog(limit=3 * FAIR_BYTES)
+    slow = [Outgoing(lambda name=name: told.append(name), backlog=backlog) for name in "ab"]  # type: ignore[misc]
+    quick = Outgoing(lambda: told.append("quick"), backlog=backlog)
+    for _ in range(4):
+        for out in slow:
+            out.put("x" * (FAIR_BYTES // 2 + 1))
+    assert sorted(told) == ["a", "b"]
+    assert backlog.bytes <= 4 * FAIR_BYTES
+    quick.put("x" * 1_000)
+    assert "quick" not in told
+    for out in (*slow, quick):
+        out.shut()
+    assert backlog.bytes == 0
 
 
 @on_loop
