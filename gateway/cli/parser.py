@@ -81,6 +81,7 @@ def build_parser() -> Parser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     add = _adder(commands, common)
     _running(add, common)
+    _service(add, common)
     _looking(add, common)
     _people(add, common)
     _config(add, common)
@@ -130,6 +131,19 @@ def _running(add: Add, common: argparse.ArgumentParser) -> None:
     chat = add("chat", "chat:chat", "talk to the agent of the running gateway")
     chat.add_argument("--once", metavar="TEXT", help="send TEXT, print the answer, exit")
     chat.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="give up on an answer (default: 300)")
+
+
+def _service(add: Add, common: argparse.ArgumentParser) -> None:
+    service = _group(add, common, "service", "let systemd or launchd run the gateway")
+    install = service("install", "service:install", "write the unit of this installation, enable and start it")
+    remove = service("remove", "service:remove", "stop the service and delete its unit; the state stays")
+    status = service("status", "service:status", "say whether it is installed and runs")
+    for parser in (install, remove, status):
+        parser.add_argument("--system", action="store_true", help="the service of the whole system, not only yours")
+        parser.add_argument("--run-as", metavar="USER", help="with --system: who it runs as (default: who calls sudo)")
+    for parser in (install, remove):
+        parser.add_argument("--dry-run", action="store_true", help="print what would be written and run")
+        parser.add_argument("--force", action="store_true", help="also when the unit was edited; it is kept as .bak")
 
 
 def _looking(add: Add, common: argparse.ArgumentParser) -> None:
