@@ -73,12 +73,17 @@ class Machine:
 
     def port_in_config(self) -> int:
         """Let the gateway listen on a port that was free just now."""
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = int(probe.getsockname()[1])
+        port = free_port()
         (self.home / ".tidegate").mkdir(exist_ok=True)
         (self.home / ".tidegate" / "tidegate.json").write_text(json.dumps({"gateway": {"port": port}}))
         return port
+
+
+def free_port() -> int:
+    """Return a port that was free just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 @pytest.fixture
