@@ -293,6 +293,8 @@ class Gateway:
         """Connect an account that was stopped."""
         if (channel, account) in self._supervised:
             return False
+        row = self.connections.add(channel, account)
+        row.state, row.reason = ConnectionState.CONNECTING, ""
         self._supervise(self._find_accounts(self.loaded, self._adapter_services))
         return (channel, account) in self._supervised
 

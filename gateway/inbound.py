@@ -22,6 +22,9 @@ from tidegate.sessions.model import (
 from tidegate.sessions.store import EventStore, PeopleStore
 from tidegate.sessions.wakeups import COMMANDS, LANES, SESSIONS, STOPPED, Wakeups
 
+MAX_NOTES = 50
+"""Notes that wait for the next message of a session; older ones are dropped."""
+
 log = structlog.get_logger("inbound")
 
 
@@ -58,6 +61,11 @@ class Inbound:
         """Make what the owner says into a named session durable; see `Judge.judge_for`. Raises StoreError."""
         judged = [self._judge().judge_for(event, key, agent, commands=commands)]
         return (await self._take(judged, None))[1][0]
+
+    async def note_for(self, event: MessageEvent, key: str, agent: str) -> None:
+        """Store what the agent of a session is to be told with the next message there. Raises StoreError."""
+        record = Record(EventState.CONTEXT, "system event", key, agent, is_owner=True, keep=MAX_NOTES)
+        await self._take([NewEvent(event, record)], None)
 
     async def _take(
         self, judged: list[NewEvent], cursor: CursorUpdate | None

@@ -302,3 +302,50 @@ async def test_a_wake_is_answered_in_the_main_session(tmp_path: Path) -> None:
             pass
         assert event["message"]["content"][0]["text"] == "echo: System: look here"
         assert event["sessionKey"] == "agent:main:main"
+
+
+@on_loop
+async def test_a_system_event_is_told_with_the_next_message(tmp_path: Path) -> None:
+    async with talking(tmp_path) as talk:
+        assert await talk.ok("system-event", text="the door is open", host="porch", mode="ui") == {"ok": True}
+        assert await talk.ok("wake", mode="next-heartbeat", text="tea is ready") == {"ok": True}
+        rows = await talk.ok("system-presence")
+        assert ("porch", "the door is open") in {(row.get("host"), row.get("text")) for row in rows}
+        assert talk.stage.brain.asks == []
+        await exchange(talk, "what is new?", "r1", "main")
+        said = talk.stage.brain.asks[0].last
+        assert "the door is open" in said
+        assert "tea is ready" in said
+        assert said.endswith("what is new?")
+
+
+@on_loop
+async def test_a_client_starts_with_history_and_metadata_in_one_answer(tmp_path: Path) -> None:
+    async with talking(tmp_path) as talk:
+        await exchange(talk, "hello", "r1")
+        found = await talk.ok("chat.startup", sessionKey=KEY)
+        assert len(found["messages"]) == 2
+        assert {"models", "commands"} <= set(found["metadata"])
+        wanted = found["messages"][1]["__openclaw"]["id"]
+        one = await talk.ok("chat.message.get", sessionKey=KEY, messageId=wanted)
+        assert one["message"]["content"] == found["messages"][1]["content"]
+        assert "not found" in (await talk.error("chat.message.get", sessionKey=KEY, messageId="x:9"))["message"]
+
+
+@on_loop
+async def test_prompt_files_are_read_and_nothing_else(tmp_path: Path) -> None:
+    more = f'agents: {{ defaults: {{ workspace: "{tmp_path}/ws", model: {{ primary: "fake/model" }} }} }},'
+    async with talking(tmp_path, more) as talk:
+        await exchange(talk, "hello", "r1")
+        files = (await talk.ok("agents.files.list", agentId="main"))["files"]
+        assert "AGENTS.md" in {row["name"] for row in files if not row["missing"]}
+        one = (await talk.ok("agents.files.get", agentId="main", name="AGENTS.md"))["file"]
+        assert one["content"]
+        error = await talk.error("agents.files.get", agentId="main", name="../gateway.token")
+        assert error["message"] == 'unsupported file "../gateway.token"'
+        root = Path(one["path"]).parent
+        (root / "TOOLS.md").unlink(missing_ok=True)
+        (root / "TOOLS.md").symlink_to(talk.stage.state_dir / "gateway.token")
+        if not (talk.stage.state_dir / "gateway.token").resolve().is_relative_to(root.resolve()):
+            linked = (await talk.ok("agents.files.get", agentId="main", name="TOOLS.md"))["file"]
+            assert linked["missing"] is True

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from tidegate.agent_runtime.context import ALWAYS, PRIVATE
 from tidegate.agent_runtime.models.catalog import PROVIDERS
 from tidegate.agent_runtime.models.demo import DEMO_MODEL
 from tidegate.agent_runtime.tools.base import Effect
@@ -13,11 +18,15 @@ from tidegate.agent_runtime.tools.builtin import builtin_tools
 from tidegate.agent_runtime.workspace import WorkspaceFiles
 from tidegate.config.sections.agents import AgentOptions
 from tidegate.gateway.chat_commands import COMMAND_MENU
-from tidegate.gateway.plane.contract import Call, Method, NoParams, Params, Scope
+from tidegate.gateway.plane.contract import Call, Code, Method, NoParams, Params, RpcError, Scope
 from tidegate.gateway.plane.methods import rows
 from tidegate.gateway.plane.methods.desk import Desk
+from tidegate.gateway.plane.methods.history import ChatHistory, History
 from tidegate.routing.command_table import BY_SPELLING
 
+BOOTSTRAP_FILES = (*ALWAYS, *PRIVATE)
+"""Files of a workspace that stand in prompts."""
+MAX_FILE = 1 << 20
 Text = Annotated[str, Field(min_length=1)]
 
 
@@ -59,6 +68,26 @@ class ToolsCatalog(Params):
     includePlugins: bool | None = None
 
 
+class Metadata(Params):
+    """`chat.metadata`."""
+
+    agentId: Text | None = None
+    authProfileId: Text | None = None
+    sessionKey: Text | None = None
+
+
+class FilesList(Params):
+    """`agents.files.list`."""
+
+    agentId: Text
+
+
+class FileGet(FilesList):
+    """`agents.files.get`."""
+
+    name: Text
+
+
 class SkillsStatus(Params):
     """`skills.status`."""
 
@@ -71,6 +100,7 @@ class Catalog:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
+        self._history = History(desk)
 
     def _options(self, agent: str) -> AgentOptions:
         return next(row for row in self._desk.gateway.loaded.config.agents.roster() if row.id == agent)
@@ -162,6 +192,32 @@ class Catalog:
         """Return the chat commands that are carried out."""
         return {"commands": [_command(name, text) for name, text in COMMAND_MENU]}
 
+    async def metadata(self, call: Call) -> Any:
+        """Return models and commands for a chat."""
+        models = await self.models(replace(call, params=ModelsList()))
+        commands = await self.commands(call)
+        return {**models, **commands, "swarmEnabled": False, "runtimeSelectionLocked": False}
+
+    async def startup(self, call: Call) -> Any:
+        """Return what a client shows first: a page of the transcript with models and commands."""
+        shown = await self._history.chat_history(call)
+        return {**shown, "metadata": await self.metadata(call)}
+
+    async def files(self, call: Call) -> Any:
+        """Return the files in which an agent is told who it is."""
+        options = self._options(self._desk.agent(call.params.agentId, call.method))
+        found = await asyncio.to_thread(lambda: [_file(options.workspace, name) for name in BOOTSTRAP_FILES])
+        return {"agentId": options.id, "workspace": str(options.workspace), "files": found}
+
+    async def file(self, call: Call) -> Any:
+        """Return one of these files."""
+        params: FileGet = call.params
+        options = self._options(self._desk.agent(params.agentId, call.method))
+        if params.name not in BOOTSTRAP_FILES:
+            raise RpcError(Code.INVALID_REQUEST, f'unsupported file "{params.name}"')
+        found = await asyncio.to_thread(_file, options.workspace, params.name, True)
+        return {"agentId": options.id, "workspace": str(options.workspace), "file": found}
+
     async def tools(self, call: Call) -> Any:
         """Return the tools of an agent."""
         params: ToolsCatalog = call.params
@@ -191,6 +247,23 @@ class Catalog:
         return {"workspaceDir": str(self._options(agent).workspace), **places, "agentId": agent, "skills": []}
 
 
+def _file(workspace: Path, name: str, content: bool = False) -> dict[str, Any]:
+    """Return what is known about a file of a workspace; a link that leads out of it counts as missing."""
+    path = workspace / name
+    found: dict[str, Any] = {"name": name, "path": str(path), "missing": True}
+    try:
+        if not path.resolve().is_relative_to(workspace.resolve()):
+            return found
+        facts = path.stat()
+        found |= {"missing": False, "size": facts.st_size, "updatedAtMs": facts.st_mtime_ns // 1_000_000}
+        if content:
+            text = path.read_bytes()[:MAX_FILE].decode("utf-8", "replace")
+            found |= {"content": text, "hash": hashlib.sha256(text.encode()).hexdigest()}
+    except OSError:
+        found["missing"] = True
+    return found
+
+
 def _command(name: str, description: str) -> dict[str, Any]:
     spec = BY_SPELLING.get(name)
     aliases = [f"/{name}", *(f"/{alias}" for alias in (spec.aliases if spec is not None else ()))]
@@ -214,6 +287,10 @@ def catalog_methods(desk: Desk) -> list[Method]:
         Method("agents.list", NoParams, c.agents, Scope.READ),
         Method("agent.identity.get", Identity, c.identity, Scope.READ),
         Method("commands.list", CommandsList, c.commands, Scope.READ),
+        Method("chat.metadata", Metadata, c.metadata, Scope.READ),
+        Method("chat.startup", ChatHistory, c.startup, Scope.READ),
+        Method("agents.files.list", FilesList, c.files, Scope.READ),
+        Method("agents.files.get", FileGet, c.file, Scope.READ),
         Method("tools.catalog", ToolsCatalog, c.tools, Scope.READ),
         Method("tools.effective", ToolsCatalog, c.tools, Scope.READ),
         Method("skills.status", SkillsStatus, c.skills, Scope.READ),

@@ -100,5 +100,6 @@ def empty_methods(desk: Desk, *, without: frozenset[str] = frozenset()) -> list[
         Method("approval.history", Anything, _named("items"), Scope.APPROVALS),
         Method("taskSuggestions.list", Anything, _named("suggestions"), Scope.READ),
         Method("tasks.list", Anything, _named("tasks"), Scope.READ),
+        Method("plugins.list", Anything, _named("plugins"), Scope.READ),
     ]
     return [method for method in found if method.name not in without]

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from tidegate.gateway.plane.contract import Call, Method, Params, Scope
+from tidegate.gateway.plane.contract import Call, Code, Method, Params, RpcError, Scope
 from tidegate.gateway.plane.methods import rows
 from tidegate.gateway.plane.methods.desk import Desk
 
@@ -30,6 +30,15 @@ class ChatHistory(Params):
     messageId: Text | None = None
     sessionId: Text | None = None
     maxChars: Annotated[int, Field(ge=1, le=500_000)] | None = None
+
+
+class MessageGet(Params):
+    """`chat.message.get`."""
+
+    sessionKey: Text
+    messageId: Text
+    agentId: Text | None = None
+    maxChars: int | None = None
 
 
 class SessionsGet(Params):
@@ -78,6 +87,19 @@ class History:
             answer["inFlightRun"] = {"runId": run.id, "text": run.whole(run.shown)}
         return answer
 
+    async def message_get(self, call: Call) -> Any:
+        """Return one whole message."""
+        params: MessageGet = call.params
+        key, _ = self._desk.key(params.sessionKey, params.agentId)
+        row = await self._desk.store.session(key)
+        conversation, _, number = params.messageId.rpartition(":")
+        if row is None or conversation != row.conversation or not number.isdecimal():
+            raise RpcError(Code.INVALID_REQUEST, f"message not found: {params.messageId}")
+        lines = await self._desk.store.lines(conversation, 1, int(number) + 1)
+        if not lines or lines[0].seq != int(number):
+            raise RpcError(Code.INVALID_REQUEST, f"message not found: {params.messageId}")
+        return {"sessionKey": key, "message": rows.message(lines[0], row.started_at // 1000, conversation)}
+
     async def sessions_get(self, call: Call) -> Any:
         """Return the messages of a session."""
         params: SessionsGet = call.params
@@ -107,5 +129,6 @@ def history_methods(desk: Desk) -> list[Method]:
     history = History(desk)
     return [
         Method("chat.history", ChatHistory, history.chat_history, Scope.READ),
+        Method("chat.message.get", MessageGet, history.message_get, Scope.READ),
         Method("sessions.get", SessionsGet, history.sessions_get, Scope.READ, hidden=True),
     ]

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
+from typing import Any
 
 from tidegate.adapters.webchat.adapter import PERSON, address_of
 from tidegate.agent_runtime.messages import Message, Role
 from tidegate.agent_runtime.transcript import encode_message
 from tidegate.errors import StoreError
 from tidegate.events import MessageEvent, Peer, PeerKind, Sender, clean_text
-from tidegate.gateway.plane.contract import Call, Code, Method, Params, RpcError, Scope, ScopeOf
+from tidegate.gateway.plane.contract import Call, Code, Method, Params, PlaneEvent, RpcError, Scope, ScopeOf
 from tidegate.gateway.plane.methods.desk import Desk
+from tidegate.gateway.plane.methods.talk_params import (
+    AgentCall,
+    AgentWait,
+    ChatAbort,
+    ChatInject,
+    ChatSend,
+    SessionsAbort,
+    SessionSend,
+    SystemEvent,
+    Wake,
+)
 from tidegate.gateway.plane.runs import Run, RunKind, RunState
 from tidegate.ids import new_id
 from tidegate.routing.commands import is_abort_request
@@ -24,130 +33,12 @@ CALLER = "operator"
 """Keys of requests are one space for all operators: a person goes on at another device."""
 AGENT_SECONDS = 600
 WAIT_SECONDS = 30
+MAX_NOTE = 10_000
+"""Characters of a system event."""
 MAX_WAIT_SECONDS = 24 * 3600.0
-Text = Annotated[str, Field(min_length=1)]
-Key = Annotated[str, Field(min_length=1, max_length=512)]
 
 
-class ChatSend(Params):
-    """`chat.send`. Fields that change nothing here are taken and left alone."""
-
-    sessionKey: Key
-    message: str
-    idempotencyKey: Text
-    agentId: Text | None = None
-    sessionId: Text | None = None
-    thinking: str | None = None
-    fastMode: bool | Literal["auto"] | None = None
-    fastAutoOnSeconds: int | None = None
-    queueMode: Literal["steer", "followup", "collect", "interrupt"] | None = None
-    deliver: bool | None = None
-    originatingChannel: str | None = None
-    originatingTo: str | None = None
-    originatingAccountId: str | None = None
-    originatingThreadId: str | None = None
-    replyToId: Text | None = None
-    attachments: list[Any] | None = None
-    mentions: list[Any] | None = None
-    workContext: dict[str, Any] | None = None
-    intent: dict[str, Any] | None = None
-    toolBindings: dict[str, Any] | None = None
-    timeoutMs: int | None = None
-    suppressCommandInterpretation: bool = False
-    systemInputProvenance: dict[str, Any] | None = None
-    systemProvenanceReceipt: str | None = None
-    expectedLeafEntryId: Text | None = None
-    expectedSessionRoutingContract: Text | None = None
-    expectedPermissionMode: str | None = None
-    expectedToolOverrides: dict[str, Any] | None = None
-
-
-class AgentCall(Params):
-    """`agent`."""
-
-    message: Text
-    idempotencyKey: Text
-    agentId: str | None = None
-    provider: str | None = None
-    model: str | None = None
-    to: str | None = None
-    replyTo: str | None = None
-    sessionId: str | None = None
-    sessionKey: str | None = None
-    expectedExistingSessionId: Text | None = None
-    thinking: str | None = None
-    deliver: bool | None = None
-    attachments: list[Any] | None = None
-    channel: str | None = None
-    replyChannel: str | None = None
-    accountId: str | None = None
-    replyAccountId: str | None = None
-    threadId: str | None = None
-    groupId: str | None = None
-    groupChannel: str | None = None
-    groupSpace: str | None = None
-    timeout: Annotated[int, Field(ge=0)] | None = None
-    bestEffortDeliver: bool | None = None
-    lane: str | None = None
-    extraSystemPrompt: str | None = None
-    inputProvenance: dict[str, Any] | None = None
-    label: str | None = None
-
-
-class AgentWait(Params):
-    """`agent.wait`."""
-
-    runId: Text
-    timeoutMs: Annotated[int, Field(ge=0)] | None = None
-
-
-class SessionSend(Params):
-    """`sessions.send`."""
-
-    key: Key
-    message: str
-    agentId: Text | None = None
-    idempotencyKey: Text | None = None
-    thinking: str | None = None
-    attachments: list[Any] | None = None
-    mentions: list[Any] | None = None
-    timeoutMs: int | None = None
-
-
-class ChatAbort(Params):
-    """`chat.abort`."""
-
-    sessionKey: Key
-    agentId: Text | None = None
-    runId: Text | None = None
-    preserveSideRuns: bool | None = None
-
-
-class SessionsAbort(Params):
-    """`sessions.abort`."""
-
-    key: Text | None = None
-    runId: Text | None = None
-    agentId: Text | None = None
-    clearQueued: bool | None = None
-
-
-class ChatInject(Params):
-    """`chat.inject`."""
-
-    sessionKey: Key
-    message: Text
-    agentId: Text | None = None
-    label: Annotated[str, Field(max_length=100)] | None = None
-
-
-class Wake(Params):
-    """`wake`."""
-
-    mode: Literal["now", "next-heartbeat"]
-    text: Text
-    sessionKey: Text | None = None
-    agentId: Text | None = None
+_SHOWN = ("text", "host", "mode", "version", "platform", "deviceFamily", "lastInputSeconds", "reason", "tags")
 
 
 class Talk:
@@ -362,15 +253,45 @@ class Talk:
         desk.streams.note(key, agent, text)
         return {"ok": True, "messageId": f"{written[0]}:{written[1]}"}
 
+    async def system_event(self, call: Call) -> Any:
+        """Tell the agent something with the next message of its main session, and show who said it."""
+        params: SystemEvent = call.params
+        desk = self._desk
+        key, agent = desk.key(params.sessionKey) if params.sessionKey else self._main(None)
+        await self._note(key, agent, params.text)
+        shown = {name: getattr(params, name) for name in _SHOWN if getattr(params, name) is not None}
+        name = params.instanceId or params.deviceId or params.host
+        if name:
+            desk.hub.roster.put(f"event:{name}", {"reason": "system-event", **shown, "ts": desk.now()})
+            desk.hub.publish(PlaneEvent("presence", {"presence": desk.hub.roster.rows()}))
+        return {"ok": True}
+
+    def _main(self, name: str | None) -> tuple[str, str]:
+        agent = self._desk.agent(name)
+        return self._desk.main_key(agent), agent
+
+    async def _note(self, key: str, agent: str, text: str) -> None:
+        event = MessageEvent(
+            address=address_of(key),
+            peer=Peer(PeerKind.DIRECT, PERSON),
+            sender=Sender("system", "System"),
+            message_id=new_id(),
+            text=clean_text(text[:MAX_NOTE]),
+            received_at=self._desk.gateway.clock.now(),
+        )
+        await self._desk.gateway.inbound.note_for(event, key, agent)
+
     async def wake(self, call: Call) -> Any:
-        """Hand a text to the main session. There are no heartbeats, so it is answered at once in either mode."""
+        """Hand a text to the main session: at once, or with the next message there (there are no heartbeats)."""
         params: Wake = call.params
         desk = self._desk
         if params.sessionKey:
             key, agent = desk.key(params.sessionKey, params.agentId)
         else:
-            agent = desk.agent(params.agentId)
-            key = desk.main_key(agent)
+            key, agent = self._main(params.agentId)
+        if params.mode == "next-heartbeat":
+            await self._note(key, agent, params.text)
+            return {"ok": True}
         await self.say(call, key, agent, f"System: {params.text}", new_id(), RunKind.CHAT, commands=False)
         desk.gateway.wakeups.announce(SESSIONS, [key])
         return {"ok": True}
@@ -420,5 +341,7 @@ def talk_methods(talk: Talk) -> list[Method]:
         method("agent.wait", AgentWait, talk.agent_wait),
         method("sessions.send", SessionSend, talk.sessions_send),
         method("sessions.abort", SessionsAbort, talk.sessions_abort),
+        method("sessions.steer", SessionSend, talk.sessions_send, hidden=True),
         method("wake", Wake, talk.wake),
+        method("system-event", SystemEvent, talk.system_event, Scope.ADMIN),
     ]
