@@ -12,7 +12,6 @@ from typing import Any
 
 import aiohttp
 import structlog
-from aiohttp import web
 from tzlocal import get_localzone_name
 
 from tidegate.adapters.base import AdapterHooks
@@ -25,7 +24,6 @@ from tidegate.adapters.webchat.adapter import render as render_webchat
 from tidegate.agent_runtime.models.demo import DEMO_MODEL
 from tidegate.clock import Clock, SystemClock
 from tidegate.config.load import Loaded
-from tidegate.config.sections.gateway import GatewaySection
 from tidegate.events import Address, MessageEvent
 from tidegate.faults import Faults
 from tidegate.gateway.admission import Judge
@@ -35,13 +33,10 @@ from tidegate.gateway.chat_commands import COMMAND_MENU, ChatCommands
 from tidegate.gateway.connections import Connections, ConnectionState
 from tidegate.gateway.control import Control
 from tidegate.gateway.delivery import Outbox
-from tidegate.gateway.http.access import Access
-from tidegate.gateway.http.headers import add_common_headers
-from tidegate.gateway.http.health import add_health_routes
+from tidegate.gateway.http.listen import bind_host
 from tidegate.gateway.http.local import local_app
-from tidegate.gateway.http.openai_api import OpenAiApi
+from tidegate.gateway.http.public import public_app
 from tidegate.gateway.http.server import serve, serve_unix
-from tidegate.gateway.http.tool_api import ToolApi
 from tidegate.gateway.inbound import Inbound
 from tidegate.gateway.media import InboundMedia, OutboundMedia
 from tidegate.gateway.people import People
@@ -228,14 +223,8 @@ class Gateway:
     def _serve_http(self) -> AbstractAsyncContextManager[int]:
         config = self.loaded.config.gateway
         port = self.site.port if self.site.port is not None else config.port
-        app = web.Application()
-        access = Access(self.plane.doorkeeper, self.plane.server.peer)
-        add_common_headers(app)
-        add_health_routes(app, self._readiness, access.may_see)
-        OpenAiApi(self, access, self.wakeups).attach(app)
-        ToolApi(access, lambda: self.loaded, lambda: self._agents).attach(app)
-        self.plane.server.attach(app)
-        return serve(app, _bind_host(config), port)
+        app = public_app(self, self._readiness, lambda: self._agents)
+        return serve(app, bind_host(config), port)
 
     async def _drain(self) -> None:
         """Stop taking messages, let running turns and outgoing parts end, each within its time."""
@@ -372,13 +361,6 @@ class Gateway:
             "notes": list(self.notes),
             "workers": {"active": stats.active, "running": stats.running, "backlog": stats.backlog},
         }
-
-
-def _bind_host(config: GatewaySection) -> str:
-    """Return the address to listen on. Only health is served here, and the config refuses a wide bind without auth."""
-    if config.bind == "custom" and config.custom_bind_host:
-        return config.custom_bind_host
-    return "0.0.0.0" if config.bind in ("lan", "auto") else "127.0.0.1"
 
 
 def _local_zone() -> str:
