@@ -34,9 +34,10 @@ class Ask:
 
 @dataclass(frozen=True)
 class Tools:
-    """An answer that calls tools: (name, arguments)."""
+    """An answer that calls tools: (name, arguments), perhaps after some words."""
 
     calls: tuple[tuple[str, dict[str, Any]], ...]
+    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,8 @@ class Brain:
                 for index, (name, arguments) in enumerate(answer.calls)
             ]
             deltas: list[tuple[dict[str, Any], str | None]] = [({"tool_calls": calls}, None), ({}, "tool_calls")]
+            if answer.text:
+                deltas.insert(0, ({"content": answer.text}, None))
         else:
             pieces = [answer[at : at + 7] for at in range(0, len(answer), 7)]
             deltas = [*(({"content": piece}, None) for piece in pieces), ({}, "stop")]
