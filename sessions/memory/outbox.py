@@ -113,6 +113,14 @@ def use_preview(tables: Tables, turn: int, drafts: Sequence[Draft]) -> tuple[Dra
     return (replace(first, payload={**first.payload, "edit_of": newest.platform_id}), *rest)
 
 
+def forget_waits(tables: Tables, now: int) -> None:
+    """Let nothing wait for an instant that an earlier process chose."""
+    for delivery in [row for row in tables.deliveries.values() if row.is_open and row.due_at > now]:
+        tables.deliveries[delivery.id] = replace(delivery, due_at=now)
+    for row in [row for row in tables.sessions.values() if row.waits]:
+        tables.sessions[row.id] = replace(row, queue=replace(row.queue, not_before=0))
+
+
 def settle_lost_previews(tables: Tables) -> None:
     """Settle previews of turns that no longer run."""
     running = set(tables.running.values())

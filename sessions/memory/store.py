@@ -52,6 +52,7 @@ class MemoryStore(MemoryDevices, MemoryOperating):
         """Open the store."""
         self._is_open = True
         self._write(outbox.settle_lost_previews)
+        self._write(lambda t: outbox.forget_waits(t, self._clock.now()))
 
     async def close(self) -> None:
         """Close the store; every method raises StoreUnavailable from then on."""
