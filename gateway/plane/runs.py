@@ -40,6 +40,7 @@ class Run:
         before: What earlier messages of this run said.
         parts: What the present message says so far, as it came.
         shown: As much of it as clients were told.
+        due: Tells the text that came since `told_at`, on the loop's clock.
         joined: Ids of requests that this run answers besides its own.
         status: ok, error, aborted or timeout, once it ended.
     """
@@ -60,6 +61,8 @@ class Run:
     parts: list[str] = field(default_factory=list)
     shown: str = ""
     called: bool = False
+    due: asyncio.TimerHandle | None = None
+    told_at: float = 0.0
     joined: list[str] = field(default_factory=list)
     tools: list[str] = field(default_factory=list)
     started_at: int = 0

@@ -28,6 +28,8 @@ from tidegate.gateway.ruleset import WEBCHAT
 from tidegate.ids import new_id
 
 ABORTED = "This operation was aborted"
+TEXT_SECONDS = 0.05
+"""Least time between two events with a run's text."""
 MAX_CHANGES = 500
 """Sessions whose change is still to be told."""
 _KINDS = {"rate_limit": "rate_limit", "timeout": "timeout", "refused": "refusal", "context_overflow": "context_length"}
@@ -109,6 +111,7 @@ class Streams:
         self._runs.begin(run, str(data["run"]))
         run.conversation, run.started_at = str(data["conversation"]), self.now()
         run.parts, run.shown, run.before, run.joined = [], "", "", ids[:-1]
+        run.number, run.called = 0, False
         for older in self._runs.of_session(session, RunState.WAITING):
             # The queue is in order: what stood before this and is not part of it was left out.
             if older.order < run.order and older.id not in ids:
@@ -129,6 +132,7 @@ class Streams:
         run.model = str(data.get("model", ""))
 
     def _message(self, run: Run, data: Mapping[str, Any]) -> None:
+        self._tell_text(run)
         if run.called or run.number == 0:
             run.before, run.shown = run.whole(visible_so_far("".join(run.parts)) or run.shown), ""
         run.parts, run.called = [], False
@@ -138,8 +142,23 @@ class Streams:
 
     def _text(self, run: Run, data: Mapping[str, Any]) -> None:
         run.parts.append(str(data.get("text", "")))
-        if not self._hub.connections:
+        if run.due is not None or not self._hub.connections:
             return
+        loop = asyncio.get_running_loop()
+        wait = run.told_at + TEXT_SECONDS - loop.time()
+        if wait <= 0:
+            self._tell_text(run)
+        else:
+            run.due = loop.call_later(wait, self._tell_text, run)
+
+    def _tell_text(self, run: Run) -> None:
+        """Tell the text that has come; every event carries all of it, so it is not told for every word."""
+        if run.due is not None:
+            run.due.cancel()
+            run.due = None
+        if not run.parts or run.state is RunState.ENDED or not self._hub.connections:
+            return
+        run.told_at = asyncio.get_running_loop().time()
         if len(run.parts) > 1:
             run.parts = ["".join(run.parts)]
         text = visible_so_far(run.parts[0])
@@ -159,6 +178,7 @@ class Streams:
         self._chat(run, "delta", **more, message=self._assistant(whole))
 
     def _call(self, run: Run, data: Mapping[str, Any]) -> None:
+        self._tell_text(run)
         run.called = True
         call, name = str(data["call"]), str(data["tool"])
         run.tools.append(name)
@@ -191,6 +211,7 @@ class Streams:
         run.tokens_in, run.tokens_out = int(data.get("tokens_in", 0)), int(data.get("tokens_out", 0))
         if run.state is RunState.ENDED:
             return
+        self._tell_text(run)
         if data.get("state") == "failed":
             self._end_failed(run)
         else:
@@ -230,6 +251,7 @@ class Streams:
         """Tell that a run was stopped; what it said so far stands."""
         if run.state is RunState.ENDED:
             return
+        self._tell_text(run)
         said = run.whole(run.shown or visible_so_far("".join(run.parts)))
         run.text = said
         message = {"message": self._assistant(said)} if said else {}
@@ -264,6 +286,9 @@ class Streams:
     def _end(self, run: Run, status: str, reason: str) -> None:
         run.state, run.status, run.stop_reason, run.ended_at = RunState.ENDED, status, reason, self.now()
         run.ended.set()
+        if run.due is not None:
+            run.due.cancel()
+            run.due = None
         for name in run.joined:
             other = self._runs.get(name)
             if other is None or other.state is RunState.ENDED:

@@ -1,0 +1,59 @@
+"""The runs that clients know by their ids."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fakes.event_loop import on_loop
+from tidegate.gateway.plane.runs import MAX_RUNS, RunKind, Runs, RunState
+
+KEY = "agent:main:main"
+
+
+def test_a_turn_leads_to_its_run() -> None:
+    runs = Runs()
+    run = runs.add("r1", KEY, "main", RunKind.CHAT, 1)
+    assert (runs.of_turn("t1"), run.state) == (None, RunState.WAITING)
+    runs.begin(run, "t1")
+    assert runs.of_turn("t1") is run
+    assert runs.active(KEY) == ["r1"]
+    runs.drop("r1")
+    assert (runs.get("r1"), runs.of_turn("t1")) == (None, None)
+
+
+@on_loop
+async def test_the_end_of_a_run_can_be_waited_for_before_it_is_known() -> None:
+    runs = Runs()
+    async with asyncio.TaskGroup() as group:
+        waiting = group.create_task(runs.ended("r1", 5))
+        await asyncio.sleep(0)
+        run = runs.add("r1", KEY, "main", RunKind.AGENT, 1)
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        run.ended.set()
+    assert waiting.result() is run
+
+
+@on_loop
+async def test_waiting_for_a_run_that_never_comes_ends_in_time() -> None:
+    assert await Runs().ended("nothing", 0.01) is None
+
+
+def test_the_oldest_ended_runs_are_forgotten_first_and_never_open_ones() -> None:
+    runs = Runs()
+    first = runs.add("open", KEY, "main", RunKind.CHAT, 0)
+    for number in range(MAX_RUNS + 50):
+        run = runs.add(f"r{number}", KEY, "main", RunKind.CHAT, number)
+        run.state, run.ended_at = RunState.ENDED, number
+    assert runs.get("open") is first
+    assert runs.get("r0") is None
+    assert runs.get(f"r{MAX_RUNS + 49}") is not None
+    assert len(runs.of_session(KEY, RunState.ENDED)) <= MAX_RUNS
+
+
+def test_what_a_run_said_is_joined_by_blank_lines() -> None:
+    run = Runs().add("r", KEY, "main", RunKind.CHAT, 0)
+    assert run.whole("now") == "now"
+    run.before = "before"
+    assert run.whole("now") == "before\n\nnow"
+    assert run.whole("") == "before"
