@@ -19,6 +19,7 @@ from tidegate.clock import SECOND, Clock
 from tidegate.config.load import Loaded
 from tidegate.errors import StoreError
 from tidegate.events import MessageEvent, Peer, PeerKind, Sender
+from tidegate.gateway.admission import MAX_TEXT
 from tidegate.gateway.bus import EventBus
 from tidegate.gateway.http.access import Access, read_limited
 from tidegate.gateway.http.answers import Answer, Answers
@@ -241,6 +242,8 @@ class OpenAiApi:
         """Make the message durable in its session; a session that knows nothing yet is told what was said before."""
         gateway = self._gateway
         text = asked.opening if await self._begin(place, asked) else asked.text
+        if len(text) > MAX_TEXT:
+            raise ApiError(400, f"The message is longer than {MAX_TEXT} characters.")
         event = MessageEvent(
             address_of(place.key),
             Peer(PeerKind.DIRECT, PERSON),

@@ -237,6 +237,14 @@ async def test_bad_bodies_are_refused_and_long_ones_unread(tmp_path: Path) -> No
 
 
 @on_loop
+async def test_a_message_that_would_be_cut_is_refused(tmp_path: Path) -> None:
+    async with api(tmp_path) as running:
+        status, body = await running.chat("x" * 200_001)
+        assert (status, body["error"]["message"]) == (400, "The message is longer than 200000 characters.")
+        assert not running.play.brain.asks
+
+
+@on_loop
 async def test_models_are_the_agents(tmp_path: Path) -> None:
     async with api(tmp_path) as running:
         status, body = await running.call("GET", "/v1/models")
