@@ -31,7 +31,7 @@ class SystemClock:
         self._offset = time.time_ns() - time.monotonic_ns()
 
     def now(self) -> int:
-        """Return the present instant, in microseconds since 1970-01-01 UTC. Follows a clock that is set forward only."""
+        """Return the present instant, in microseconds since 1970-01-01 UTC. Follows a clock set forward only."""
         monotonic = time.monotonic_ns()
         self._offset = max(self._offset, time.time_ns() - monotonic)
         return (monotonic + self._offset) // 1000
