@@ -7,7 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
-from tidegate.gateway.http.headers import READ, add_route
+from tidegate.gateway.http.headers import READ, add_route, json_answer
 
 
 def add_health_routes(
@@ -23,12 +23,12 @@ def add_health_routes(
     """
 
     async def health(_: web.Request) -> web.Response:
-        return web.json_response({"ok": True, "status": "live"})
+        return json_answer({"ok": True, "status": "live"})
 
     async def readiness(request: web.Request) -> web.Response:
         ready, facts = is_ready()
         shown = facts if await may_see(request) else {}
-        return web.json_response({"ready": ready, **shown}, status=200 if ready else 503)
+        return json_answer({"ready": ready, **shown}, status=200 if ready else 503)
 
     for path in ("/health", "/healthz"):
         add_route(app, path, health, *READ)

@@ -23,7 +23,7 @@ from tidegate.gateway.admission import MAX_TEXT
 from tidegate.gateway.bus import EventBus
 from tidegate.gateway.http.access import Access, read_limited
 from tidegate.gateway.http.answers import Answer, Answers
-from tidegate.gateway.http.headers import READ, add_route
+from tidegate.gateway.http.headers import READ, add_route, json_answer
 from tidegate.gateway.http.openai_wire import (
     INVALID_MODEL,
     MAX_BODY,
@@ -162,19 +162,19 @@ class OpenAiApi:
                 await self._access.check(request)
                 return await handler(request)
             except ApiError as error:
-                return web.json_response(error.body, status=error.status, headers=error.headers)
+                return json_answer(error.body, status=error.status, headers=error.headers)
             except StoreError:
                 log.exception("request.not_stored", path=request.path)
-                return web.json_response(ApiError(503, "the store cannot be used", "api_error").body, status=503)
+                return json_answer(ApiError(503, "the store cannot be used", "api_error").body, status=503)
             except Exception:
                 log.exception("request.failed", path=request.path)
-                return web.json_response(ApiError(500, "internal error", "api_error").body, status=500, headers=ONCE)
+                return json_answer(ApiError(500, "internal error", "api_error").body, status=500, headers=ONCE)
 
         return guarded
 
     async def _models(self, _: web.Request) -> web.StreamResponse:
         names = model_names(self._gateway.loaded.config.agents.members())
-        return web.json_response({"object": "list", "data": [model_entry(name) for name in names]})
+        return json_answer({"object": "list", "data": [model_entry(name) for name in names]})
 
     async def _model(self, request: web.Request) -> web.StreamResponse:
         name = request.match_info["id"]
@@ -182,7 +182,7 @@ class OpenAiApi:
             raise ApiError(400, "Invalid model id.")
         if name not in (*model_names(self._gateway.loaded.config.agents.members()), "tidegate", "tidegate/default"):
             raise ApiError(404, f"Model '{name[:MAX_USER]}' not found.")
-        return web.json_response(model_entry(name))
+        return json_answer(model_entry(name))
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         return await self._ask(request, CHAT)
@@ -208,7 +208,7 @@ class OpenAiApi:
             while not answer.state:
                 await waiting.more()
             _check(answer)
-            return web.json_response(shape.whole(answer.text, _tokens(answer)))
+            return json_answer(shape.whole(answer.text, _tokens(answer)))
         finally:
             self._answers.forget(message_id)
 

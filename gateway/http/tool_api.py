@@ -17,7 +17,7 @@ from tidegate.config.load import Loaded
 from tidegate.errors import ModelError
 from tidegate.gateway.agents import AgentFactory
 from tidegate.gateway.http.access import Access, read_limited
-from tidegate.gateway.http.headers import add_route
+from tidegate.gateway.http.headers import add_route, json_answer
 from tidegate.gateway.http.openai_api import default_agent, place_of_key
 from tidegate.gateway.http.openai_wire import MAX_USER, ApiError, read_body
 from tidegate.gateway.ruleset import WEBCHAT
@@ -57,16 +57,16 @@ class ToolApi:
         try:
             await self._access.check(request)
         except ApiError as error:
-            return web.json_response(error.body, status=error.status, headers=error.headers)
+            return json_answer(error.body, status=error.status, headers=error.headers)
         try:
-            return web.json_response(await self._invoke(read_body(await read_limited(request, MAX_CALL))))
+            return json_answer(await self._invoke(read_body(await read_limited(request, MAX_CALL))))
         except ApiError as error:
-            return web.json_response(_failure(error.status, "invalid_request", str(error)).body, status=error.status)
+            return json_answer(_failure(error.status, "invalid_request", str(error)).body, status=error.status)
         except CallRefused as error:
-            return web.json_response(error.body, status=error.status)
+            return json_answer(error.body, status=error.status)
         except Exception:
             log.exception("tool.not_invoked")
-            return web.json_response(_failure(500, "tool_error", "internal error").body, status=500)
+            return json_answer(_failure(500, "tool_error", "internal error").body, status=500)
 
     async def _invoke(self, data: dict[str, Any]) -> dict[str, Any]:
         given = data.get("tool") or data.get("name")
