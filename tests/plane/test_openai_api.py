@@ -20,6 +20,7 @@ from harness.stage import Stage, stage
 from tidegate.gateway.app import Gateway
 from tidegate.gateway.http.openai_api import user_part
 from tidegate.gateway.http.openai_wire import ApiError, read_body, read_chat, read_responses
+from tidegate.gateway.http.public import public_app
 
 TOKEN = "token-of-this-gateway-0123456789"
 ENDPOINTS = "http: { endpoints: { chatCompletions: { enabled: true }, responses: { enabled: true } } }"
@@ -271,6 +272,20 @@ async def test_without_the_secret_nothing_is_told_and_guessing_ends(tmp_path: Pa
         status, body = await running.call("GET", "/v1/models")
         assert status == 429
         assert body["error"]["type"] == "rate_limited"
+
+
+@on_loop
+async def test_no_route_is_open_but_health(tmp_path: Path) -> None:
+    """A new route fails here until it asks who calls, or is named."""
+    is_open = {"/health", "/healthz", "/ready", "/readyz"}
+    async with api(tmp_path) as running:
+        app = public_app(running.gateway, lambda: (True, {}), lambda: pytest.fail("nobody was let in"))
+        routes = {(route.method, resource.canonical) for resource in app.router.resources() for route in resource}
+        assert {path for _, path in routes} >= {"/v1/models", "/v1/responses", "/tools/invoke", *is_open}
+        for declared, path in routes:
+            for method in ("GET", "POST", "PUT", "DELETE") if declared == "*" else (declared,):
+                status, _ = await running.call(method, path.replace("{id}", "openclaw"), None, {})
+                assert status in ((200, 405) if path in is_open else (401, 405)), (method, path)
 
 
 @on_loop
