@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -423,6 +423,48 @@ async def test_a_client_that_goes_away_ends_the_turn_of_its_passing_session(tmp_
             await asyncio.sleep(0.05)
         assert running.play.rows("SELECT state FROM turns") == [("stopped",)]
         gate.set()
+
+
+@on_loop
+async def test_an_orderly_stop_lets_requests_get_their_answers(tmp_path: Path) -> None:
+    async with stage(tmp_path, more=GATEWAY) as play, aiohttp.ClientSession() as http, asyncio.TaskGroup() as group:
+        gate = play.brain.hold("wait for me")
+        async with play.gateway() as gateway:
+            asking = group.create_task(Api(play, gateway, http).chat("wait for me"))
+            while not play.brain.asks:
+                await asyncio.sleep(0.01)
+            asyncio.get_running_loop().call_later(0.2, gate.set)
+        status, body = await asking
+        assert status == 200
+        assert body["choices"][0]["message"]["content"] == "echo: wait for me"
+
+
+@on_loop
+async def test_a_message_survives_the_death_of_the_gateway(tmp_path: Path) -> None:
+    async with stage(tmp_path, more=GATEWAY) as play, aiohttp.ClientSession() as http, asyncio.TaskGroup() as group:
+        gate = play.brain.hold("remember me")
+        async with play.gateway(drain=False) as gateway:
+            asking = group.create_task(tried(Api(play, gateway, http).chat("remember me", user="ana")))
+            while not play.brain.asks:
+                await asyncio.sleep(0.01)
+        status, _ = await asking
+        assert status != 200
+        gate.set()
+        async with play.gateway() as gateway:
+            while play.rows("SELECT state FROM events") != [("answered",)]:
+                await asyncio.sleep(0.05)
+            _, body = await Api(play, gateway, http).chat("what did I say?", user="ana")
+        texts = [message["content"] for message in play.brain.asks[-1].body["messages"]]
+        assert texts[-3:] == ["remember me", "echo: remember me", "what did I say?"]
+        assert body["choices"][0]["message"]["content"] == "echo: what did I say?"
+
+
+async def tried(call: Awaitable[tuple[int, Any]]) -> tuple[int, Any]:
+    """Return status and body, 0 when the connection broke."""
+    try:
+        return await call
+    except aiohttp.ClientError as error:
+        return 0, str(error)
 
 
 @on_loop
