@@ -92,6 +92,7 @@ def test_a_revoked_token_stops_only_that_account_and_says_why(tmp_path: Path) ->
                 assert {c["channel"]: c["state"] for c in status["connections"]} == {
                     "telegram": "stopped",
                     "terminal": "up",
+                    "webchat": "up",
                 }
 
     asyncio.run(run())
