@@ -191,6 +191,10 @@ async def test_an_agent_call_that_fails_says_so_in_its_second_answer(tmp_path: P
         await talk.ok("agent", message="hello", idempotencyKey="run-1")
         second = await talk.client.answer("r1")
         assert (second["ok"], second["error"]["code"]) == (False, "UNAVAILABLE")
+    async with talking(tmp_path) as talk:
+        again = await talk.ok("agent", message="hello", idempotencyKey="run-1")
+        assert (again["status"], again["summary"]) == ("error", second["error"]["message"])
+        assert talk.stage.brain.asks == []
 
 
 @on_loop

@@ -166,6 +166,8 @@ class Talk:
             call.later({"runId": run, "status": "timeout", "summary": "timed out", "result": {"payloads": []}})
             return
         if ended.status == "error":
+            failed = {"runId": run, "status": "error", "summary": ended.error, "result": {"payloads": []}}
+            await desk.store.settle_key(CALLER, "agent", run, json.dumps(failed))
             call.later(RpcError(Code.UNAVAILABLE, ended.error or "the run failed", {"runId": run, "status": "error"}))
             return
         final = _final(ended)
