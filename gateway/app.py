@@ -345,7 +345,9 @@ class Gateway:
             for row in self.connections.all()
         ]
         up = all(row.state is not ConnectionState.STOPPED for row in self.connections.all())
-        failing = [f"{row['channel']}/{row['account']}" for row in rows if row["state"] != ConnectionState.UP.value]
+        # The first attempt of a start is not a failure.
+        fine = (ConnectionState.UP, ConnectionState.CONNECTING)
+        failing = [f"{row.channel}/{row.account}" for row in self.connections.all() if row.state not in fine]
         uptime = (self.clock.now() - self._started_at) // 1000
         facts = {"failing": failing, "uptimeMs": uptime, "connections": rows, "all_accounts_usable": up}
         return self.ready.is_set(), facts
