@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-MAX_RUNS = 2_000
-"""Runs that are remembered; the oldest ended ones are forgotten first."""
+MAX_RUNS = 500
+"""Runs that are remembered, with what they said; the oldest ended ones are forgotten first."""
 KEEP_MS = 5 * 60_000
 """How long an ended run is known at least, while there is room."""
 

@@ -286,9 +286,13 @@ class Streams:
     def _end(self, run: Run, status: str, reason: str) -> None:
         run.state, run.status, run.stop_reason, run.ended_at = RunState.ENDED, status, reason, self.now()
         run.ended.set()
+        run.parts, run.shown, run.before = [], "", ""
         if run.due is not None:
             run.due.cancel()
             run.due = None
+        if run.id == run.turn and not self._hub.connections:
+            # Somebody's turn on another channel that no client saw: nobody will ask for it by its id.
+            self._runs.drop(run.id)
         for name in run.joined:
             other = self._runs.get(name)
             if other is None or other.state is RunState.ENDED:

@@ -35,11 +35,12 @@ class Listening(Hub):
     def __init__(self) -> None:
         super().__init__(ManualClock())
         self.heard: list[PlaneEvent] = []
+        self.is_watched = True
 
     @property
     def connections(self) -> Any:
-        """Return one listener."""
-        return (Ear(),)
+        """Return one listener, unless nobody is there."""
+        return (Ear(),) if self.is_watched else ()
 
     def publish(self, event: PlaneEvent) -> None:
         """Keep an event."""
@@ -142,6 +143,16 @@ async def test_a_run_of_another_channel_has_the_turns_id() -> None:
     assert scene.runs.get("77") is None
     scene.tell("turn.done", state="answered", text="hi")
     assert [chat["runId"] for chat in scene.chats()] == ["t1"]
+
+
+@on_loop
+async def test_runs_of_other_channels_that_nobody_watches_take_no_memory() -> None:
+    scene = Scene()
+    scene.hub.is_watched = False
+    scene.tell("turn.started", run="t1", agent="main", conversation="c", channel="telegram", messages=["9"])
+    assert scene.runs.active(KEY) == ["t1"], "a client that comes now sees it"
+    scene.tell("turn.done", run="t1", state="answered", text="hello")
+    assert scene.runs.get("t1") is None
 
 
 @on_loop
