@@ -344,6 +344,8 @@ class Streams:
         self._agent(run, "run_status", {"phase": phase})
 
     def _chat(self, run: Run, state: str, **more: Any) -> None:
+        if not self._hub.connections:
+            return
         payload = {"runId": run.id, "sessionKey": run.session, "agentId": run.agent, "seq": run.seq, "state": state}
         self._hub.publish(PlaneEvent("chat", {**payload, **more}, session=run.session))
 
@@ -355,6 +357,9 @@ class Streams:
         return {**payload, "agentId": run.agent, "seq": run.seq, "ts": self.now(), "isHeartbeat": False}
 
     def _agent(self, run: Run, stream: str, data: dict[str, Any]) -> None:
+        if not self._hub.connections:
+            run.seq += 1  # Who connects in the middle of a run sees its true numbers.
+            return
         self._hub.publish(PlaneEvent("agent", self._agent_payload(run, stream, data), session=run.session))
 
     def _tool(self, run: Run, data: dict[str, Any]) -> None:
