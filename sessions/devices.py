@@ -43,6 +43,36 @@ class DeviceToken:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeRequest:
+    """What a node offers and nobody has approved yet."""
+
+    id: str
+    caps: tuple[str, ...]
+    commands: tuple[str, ...]
+    created_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSurface:
+    """What a device offers as a node, and how much of it was approved.
+
+    Attributes:
+        caps: Approved kinds of abilities.
+        commands: Approved commands.
+        approved_at: 0 while nothing was approved.
+        asked: What waits for a person's word.
+    """
+
+    caps: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    version: str = ""
+    created_at: int = 0
+    approved_at: int = 0
+    connected_at: int = 0
+    asked: NodeRequest | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Device:
     """A paired device. `scopes` are what was approved for it as an operator."""
 
@@ -56,6 +86,7 @@ class Device:
     approved_at: int
     seen_at: int = 0
     tokens: tuple[DeviceToken, ...] = ()
+    node: NodeSurface | None = None
 
     def token(self, role: str) -> DeviceToken | None:
         """Return the token of a role."""

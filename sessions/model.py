@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from tidegate.clock import SECOND
 from tidegate.events import Address, MessageEvent
 
 
@@ -268,6 +269,7 @@ class ClaimRules:
         stale: Names why the conversation is over (daily, idle), or None.
         encode: Makes the transcript body of a user text.
         max_attempts: A turn that was started this often without an end is not started again.
+        last_try_after: Microseconds that pass before a turn is started for the last time; see `last_try_at`.
         history_limit: Most messages loaded.
     """
 
@@ -275,6 +277,7 @@ class ClaimRules:
     stale: Callable[[SessionFacts, int], str | None]
     encode: Callable[[UserText], str]
     max_attempts: int = 3
+    last_try_after: int = 10 * SECOND
     history_limit: int = 2000
 
 

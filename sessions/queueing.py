@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tidegate.clock import HOUR
+from tidegate.clock import HOUR, SECOND
 from tidegate.events import Address, MessageEvent
 from tidegate.sessions.model import Enqueue, Overflow, QueuedEvent, QueueRule
 
@@ -48,6 +48,23 @@ class QueueState:
     def taken(self) -> int:
         """Return the seq up to which messages are answered or being answered."""
         return self.done if self.running is None else max(self.done, self.running)
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A turn that was left unfinished, perhaps because it ended the process.
+
+    Attributes:
+        attempt: How often it was started.
+        max_attempts: How often it may be started.
+        seen_at: When it was last known to run; microseconds UTC.
+        quiet: How long before its last try it has to rest, in microseconds.
+    """
+
+    attempt: int
+    max_attempts: int
+    seen_at: int
+    quiet: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,3 +178,25 @@ LONGEST_WAIT = 2 * HOUR
 def is_ahead(instant: int, now: int) -> bool:
     """Tell whether something has to wait for an instant (both in microseconds UTC)."""
     return now < instant <= now + LONGEST_WAIT
+
+
+LAST_TRY_LOOK = SECOND // 4
+"""How often a last try looks whether another one has ended, in microseconds."""
+
+
+def last_try_at(suspect: Suspect, *, others: bool, now: int) -> int:
+    """Return when a turn that was left unfinished may be started again, 0 for at once; microseconds UTC.
+
+    Only the last try waits. A crash hits every turn that runs, and which of them caused it cannot be seen; so the
+    last tries stand apart from each other (one turn that kills the process takes no other with it) and from the
+    crash (power cuts in quick succession use up one try, not all).
+
+    Args:
+        others: Another session of this process is on its last try.
+    """
+    if suspect.attempt + 1 != suspect.max_attempts:
+        return 0
+    quiet_until = suspect.seen_at + suspect.quiet
+    if is_ahead(quiet_until, now):
+        return quiet_until
+    return now + LAST_TRY_LOOK if others else 0

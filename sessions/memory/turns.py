@@ -26,7 +26,7 @@ from tidegate.sessions.model import (
     TurnPlan,
     TurnState,
 )
-from tidegate.sessions.queueing import belongs_to_turn, is_ahead, overflow_of
+from tidegate.sessions.queueing import Suspect, belongs_to_turn, is_ahead, last_try_at, overflow_of
 
 LEASE_MICROSECONDS = 60_000_000
 MAX_WAITING_LOADED = 500
@@ -44,6 +44,9 @@ def claim(tables: Tables, key: str, owner: str, rules: ClaimRules, now: int) -> 
         return None
     turn = tables.running_turn(row.id)
     if turn is not None:
+        suspect = Suspect(turn.attempt, rules.max_attempts, row.lease_until - LEASE_MICROSECONDS, rules.last_try_after)
+        if at := last_try_at(suspect, others=_last_try_runs(tables, row, owner, rules), now=now):
+            return NotYet(at)
         return _resume(tables, _take_lease(tables, row, owner, now), turn, rules)
     if is_ahead(row.queue.not_before, now):
         return NotYet(row.queue.not_before)
@@ -52,6 +55,12 @@ def claim(tables: Tables, key: str, owner: str, rules: ClaimRules, now: int) -> 
         tables.sessions[row.id] = replace(row, queue=replace(row.queue, done=row.queue.head))
         return None
     return _begin(tables, row, waiting, owner, rules, now)
+
+
+def _last_try_runs(tables: Tables, row: SessionRow, owner: str, rules: ClaimRules) -> bool:
+    others = (other for other in tables.sessions.values() if other.owner == owner and other.id != row.id)
+    running = (tables.running_turn(other.id) for other in others)
+    return any(turn is not None and turn.attempt == rules.max_attempts for turn in running)
 
 
 def _take_lease(tables: Tables, row: SessionRow, owner: str, now: int) -> SessionRow:

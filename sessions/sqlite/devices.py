@@ -19,11 +19,13 @@ from tidegate.sessions.devices import (
     Device,
     DeviceRequest,
     DeviceToken,
+    NodeRequest,
+    NodeSurface,
     SetupCode,
 )
 from tidegate.sessions.sqlite.writer import Writer
 
-_DEVICE = "id, public_key, about, roles, scopes, approved_via, created_at, approved_at, seen_at"
+_DEVICE = "id, public_key, about, roles, scopes, approved_via, created_at, approved_at, seen_at, node"
 _TOKEN = "role, scopes, generation, digest, created_at, rotated_at, revoked_at, used_at"
 _REQUEST = "id, device, public_key, about, role, scopes, remote_ip, is_repair, created_at, expires_at, decision"
 
@@ -36,9 +38,17 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(json.loads(text))
 
 
+def _surface(text: str) -> NodeSurface | None:
+    if not text:
+        return None
+    caps, commands, version, created, approved, connected, asked = json.loads(text)
+    request = NodeRequest(asked[0], tuple(asked[1]), tuple(asked[2]), asked[3]) if asked else None
+    return NodeSurface(tuple(caps), tuple(commands), version, created, approved, connected, request)
+
+
 def _device(row: Sequence[Any], tokens: tuple[DeviceToken, ...]) -> Device:
     about, roles, scopes = _about(row[2]), _names(row[3]), _names(row[4])
-    return Device(row[0], row[1], about, roles, scopes, row[5], row[6], row[7], row[8], tokens)
+    return Device(row[0], row[1], about, roles, scopes, row[5], row[6], row[7], row[8], tokens, _surface(row[9]))
 
 
 def _tokens(connection: Connection, device: str) -> tuple[DeviceToken, ...]:
@@ -74,9 +84,10 @@ def change_device(connection: Connection, device: str, change: ChangeDevice) -> 
         return None
     about, roles, scopes = dump_json(astuple(after.about)), dump_json(after.roles), dump_json(after.scopes)
     times = (after.created_at, after.approved_at, after.seen_at)
+    node = dump_json(astuple(after.node)) if after.node is not None else ""
     connection.execute(
-        f"INSERT INTO devices({_DEVICE}) VALUES (?,?,?,?,?,?,?,?,?)",
-        (after.id, after.public_key, about, roles, scopes, after.approved_via, *times),
+        f"INSERT INTO devices({_DEVICE}) VALUES (?,?,?,?,?,?,?,?,?,?)",
+        (after.id, after.public_key, about, roles, scopes, after.approved_via, *times, node),
     )
     connection.executemany(
         f"INSERT INTO device_tokens(device, {_TOKEN}) VALUES (?,?,?,?,?,?,?,?,?)",

@@ -26,7 +26,7 @@ from tidegate.sessions.model import (
     TurnPlan,
     TurnState,
 )
-from tidegate.sessions.queueing import belongs_to_turn, is_ahead, overflow_of
+from tidegate.sessions.queueing import Suspect, belongs_to_turn, is_ahead, last_try_at, overflow_of
 from tidegate.sessions.sqlite.inbox import load_waiting
 from tidegate.sessions.sqlite.outbox import insert_drafts, sent_preview, use_preview
 
@@ -55,17 +55,20 @@ class Held(NamedTuple):
 def claim(connection: Connection, key: str, owner: str, rules: ClaimRules, now: int) -> ClaimedTurn | NotYet | None:
     """Take a session's lease and its next turn; see `TurnStore.claim`."""
     row = connection.execute(
-        "SELECT s.id, s.agent, s.conversation, s.done_seq, s.not_before, s.settings, s.fence, t.id IS NOT NULL"
+        "SELECT s.id, s.agent, s.conversation, s.done_seq, s.not_before, s.settings, s.fence, s.lease_until, t.attempt"
         " FROM sessions s"
         " LEFT JOIN turns t ON t.session = s.id AND t.state = 'running' WHERE s.key = ? AND s.head_seq > s.done_seq",
         (key,),
     ).fetchone()
     if row is None:
         return None
-    session, agent, conversation, done, not_before, settings, fence, is_running = row
+    session, agent, conversation, done, not_before, settings, fence, lease_until, attempt = row
     lease = Lease(session, key, owner, fence + 1)
     loaded_settings = json.loads(settings) if settings else {}
-    if is_running:
+    if attempt is not None:
+        suspect = Suspect(attempt, rules.max_attempts, lease_until - LEASE_MICROSECONDS, rules.last_try_after)
+        if at := last_try_at(suspect, others=_last_try_runs(connection, lease, rules), now=now):
+            return NotYet(at)
         _take_lease(connection, lease, now)
         return _resume(connection, lease, agent, loaded_settings, rules)
     if is_ahead(not_before, now):
@@ -75,6 +78,16 @@ def claim(connection: Connection, key: str, owner: str, rules: ClaimRules, now: 
         connection.execute("UPDATE sessions SET done_seq = head_seq WHERE id = ?", (session,))
         return None
     return _begin(connection, lease, (agent, conversation), waiting, loaded_settings, rules, now)
+
+
+def _last_try_runs(connection: Connection, lease: Lease, rules: ClaimRules) -> bool:
+    """Tell whether another session of this owner is on the last try of its turn."""
+    found = connection.execute(
+        "SELECT 1 FROM turns t JOIN sessions s ON s.id = t.session WHERE t.state = 'running' AND t.attempt = ?"
+        " AND s.owner = ? AND s.id <> ? LIMIT 1",
+        (rules.max_attempts, lease.owner, lease.session),
+    ).fetchone()
+    return found is not None
 
 
 def _take_lease(connection: Connection, lease: Lease, now: int) -> None:

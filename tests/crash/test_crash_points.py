@@ -101,6 +101,31 @@ def test_every_message_is_answered_once_when_the_process_is_killed_at_random_tim
     asyncio.run(run())
 
 
+def test_a_message_that_kills_the_process_takes_no_other_with_it(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with World(tmp_path, uses_tools=False, model_delay=0.5, deadly=7) as world:
+            world.say(OWNER, 0)
+            for chat in CHATS:
+                world.say(chat, 0)
+            others = [chat for chat in CHATS if chat != world.deadly]
+            is_over = lambda: (  # noqa: E731
+                all(world.answers(chat) == [0] for chat in others)
+                and any("giving up" in text for text in world.chats[world.deadly].values())
+            )
+            starts = 0
+            while starts < 8 and not is_over():
+                await world.start()
+                starts += 1
+                await world.until(lambda: world.is_dead or is_over(), SECONDS)
+            assert is_over()
+            assert starts == 4
+            assert world.answers(world.deadly) == []
+            assert await world.stop() == 0
+            assert not world.strangers()
+
+    asyncio.run(run())
+
+
 def test_the_owner_is_told_about_an_answer_that_may_not_have_arrived(tmp_path: Path) -> None:
     async def run() -> None:
         async with World(tmp_path) as world:

@@ -50,12 +50,17 @@ class Stored:
 
 @dataclass
 class World:
-    """The platform and the model. `start` runs the gateway as a process of its own."""
+    """The platform and the model. `start` runs the gateway as a process of its own.
+
+    Attributes:
+        deadly: A chat whose messages end the process as soon as the model hears of them.
+    """
 
     state_dir: Path
     redelivers: bool = False
     uses_tools: bool = True
     model_delay: float = 0.0
+    deadly: int = 0
     updates: list[dict[str, Any]] = field(default_factory=list)
     chats: dict[int, dict[int, str]] = field(default_factory=lambda: defaultdict(dict))
     polls: int = 0
@@ -276,6 +281,8 @@ class World:
             elif message["role"] == "tool":
                 results += 1
         marks = list(dict.fromkeys(f"m{c}x{n}" for c, n in MARK.findall("\n".join(turn))))
+        if any(mark.startswith(f"m{self.deadly}x") for mark in marks):
+            await self.kill()
         if self.model_delay:
             await asyncio.sleep(self.model_delay)
         if self.uses_tools and results == 0:

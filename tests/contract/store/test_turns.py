@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from contract.store.world import HERE, KEY, RULES, World, body, draft, end, sent, stale_after, texts
+from contract.store.world import HERE, KEY, RULES, START, World, body, draft, end, sent, stale_after, texts
+from tidegate.clock import SECOND
 from tidegate.errors import LeaseLost
 from tidegate.events import MessageEvent
 from tidegate.sessions.model import (
@@ -15,11 +16,14 @@ from tidegate.sessions.model import (
     ClaimRules,
     DeliveryState,
     JournalEntry,
+    NotYet,
     QueueRule,
     SessionChange,
     Settlement,
     TurnState,
 )
+
+REST = RULES.last_try_after // SECOND
 
 
 async def test_a_claim_has_everything_a_run_needs(world: World) -> None:
@@ -86,7 +90,69 @@ async def test_the_fourth_start_of_a_turn_is_exhausted(world: World) -> None:
         turn = await world.claim()
         seen.append((turn.attempt, turn.exhausted))
         await world.restart()
+        world.clock.advance(REST)
     assert seen == [(1, False), (2, False), (3, False), (4, True)]
+
+
+async def crash_twice(world: World, *keys: str) -> None:
+    """Let the process die two times while the turns of these sessions run."""
+    for key in keys:
+        await world.say(key=key)
+    for _ in range(2):
+        for key in keys:
+            await world.claim(key)
+        await world.restart()
+
+
+async def test_crashes_in_quick_succession_use_up_no_more_than_two_starts(world: World) -> None:
+    await crash_twice(world, KEY)
+    for _ in range(5):
+        assert await world.store.claim(KEY, world.owner, RULES) == NotYet(START + REST * SECOND)
+        await world.restart()
+    world.clock.advance(REST)
+    turn = await world.claim()
+    assert (turn.attempt, turn.exhausted) == (3, False)
+    assert await world.answer(turn) is False
+
+
+async def test_the_rest_counts_from_when_the_turn_was_last_known_to_run(world: World) -> None:
+    await crash_twice(world, KEY)
+    world.clock.advance(REST - 1)
+    assert isinstance(await world.store.claim(KEY, world.owner, RULES), NotYet)
+    world.clock.advance(1)
+    assert (await world.claim()).attempt == 3
+
+
+async def test_last_tries_run_one_at_a_time_so_that_a_deadly_turn_takes_no_other_with_it(world: World) -> None:
+    await crash_twice(world, "deadly", "harmless")
+    await world.say(key="fresh")
+    world.clock.advance(REST)
+    assert (await world.claim("deadly")).attempt == 3
+    assert isinstance(await world.store.claim("harmless", world.owner, RULES), NotYet)
+    assert (await world.claim("fresh")).attempt == 1
+    await world.restart()
+    assert (await world.claim("deadly")).exhausted
+    harmless = await world.claim("harmless")
+    assert (harmless.attempt, harmless.exhausted) == (3, False)
+    assert (await world.claim("fresh")).attempt == 2
+
+
+async def test_the_next_last_try_begins_when_the_one_before_has_ended(world: World) -> None:
+    await crash_twice(world, "one", "two")
+    world.clock.advance(REST)
+    one = await world.claim("one")
+    assert isinstance(await world.store.claim("two", world.owner, RULES), NotYet)
+    await world.answer(one)
+    assert (await world.claim("two")).attempt == 3
+
+
+async def test_a_last_try_that_was_stopped_in_order_goes_on_at_once(world: World) -> None:
+    await crash_twice(world, KEY)
+    world.clock.advance(REST)
+    await world.claim()
+    await world.store.release(world.owner)
+    await world.restart()
+    assert (await world.claim()).attempt == 3
 
 
 async def test_an_orderly_stop_is_no_attempt(world: World) -> None:
@@ -429,4 +495,4 @@ async def test_settings_of_a_session_come_with_its_turns(world: World) -> None:
 
 def test_rules_have_sane_limits() -> None:
     rules = ClaimRules(plan=RULES.plan, stale=RULES.stale, encode=RULES.encode)
-    assert (rules.max_attempts, rules.history_limit) == (3, 2000)
+    assert (rules.max_attempts, rules.last_try_after, rules.history_limit) == (3, 10_000_000, 2000)

@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,9 @@ LIMIT = 10.0
 """Seconds after which a test is stuck."""
 
 
+QUICK = replace(RULES, last_try_after=20_000)
+
+
 class Office:
     """A store in memory with workers over it, on the real clock."""
 
@@ -42,7 +46,7 @@ class Office:
             self.wakeups,
             SystemClock(),
             owner=self.world.owner,
-            rules=lambda _key: RULES,
+            rules=lambda _key: QUICK,
             run=run,
             fail=self._fail,
             max_concurrent=max_concurrent,
