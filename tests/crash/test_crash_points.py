@@ -152,8 +152,7 @@ def test_an_orderly_stop_finishes_what_runs_and_exits_cleanly(tmp_path: Path) ->
         async with World(tmp_path, model_delay=0.5, uses_tools=False) as world:
             world.say(1, 0)
             await world.start()
-            assert await world.until(lambda: len(world.calls) > 2, SECONDS)
-            await asyncio.sleep(0.2)
+            assert await world.until(lambda: world.asked == 1, SECONDS)
             assert await world.stop() == 0
             assert world.answers(1) == [0]
 

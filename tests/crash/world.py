@@ -65,6 +65,7 @@ class World:
     chats: dict[int, dict[int, str]] = field(default_factory=lambda: defaultdict(dict))
     polls: int = 0
     calls: list[str] = field(default_factory=list)
+    asked: int = 0
     process: asyncio.subprocess.Process | None = None
 
     async def __aenter__(self) -> Self:
@@ -271,6 +272,8 @@ class World:
 
     async def _model(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
+        self.asked += 1
+        self._changed.set()
         turn: list[str] = []
         results = 0
         for message in body["messages"]:
