@@ -12,6 +12,7 @@ from typing import Any
 
 import aiohttp
 import structlog
+from aiohttp import web
 from tzlocal import get_localzone_name
 
 from tidegate.adapters.base import AdapterHooks
@@ -211,7 +212,7 @@ class Gateway:
                 self._group.create_task(self._desk.streams.run(), name="plane.streams"),
             ]
             try:
-                async with serve_unix(local_app(self), self.site.socket), self._serve_http() as self.port:
+                async with serve_unix(self._local_app(), self.site.socket), self._serve_http() as self.port:
                     self.ready.set()
                     log.info("gateway.ready", port=self.port, channels=[f"{s.channel}/{s.account}" for s in specs])
                     await stop.wait()
@@ -219,6 +220,10 @@ class Gateway:
             finally:
                 for task in [*owned, *(row.task for row in self._supervised.values())]:
                     task.cancel()
+
+    def _local_app(self) -> web.Application:
+        server = self.plane.server
+        return local_app(self, server.methods, server.serve_owner)
 
     def _serve_http(self) -> AbstractAsyncContextManager[int]:
         config = self.loaded.config.gateway

@@ -1,4 +1,4 @@
-"""What the command line (and later the control plane) can ask and do, as plain methods over plain data."""
+"""What the command line can ask and do, as plain methods over plain data; the control plane says who may."""
 
 from __future__ import annotations
 
@@ -29,10 +29,6 @@ _CHATS: Mapping[str, tuple[re.Pattern[str], str]] = {
 """What the chats of a platform look like (https://core.telegram.org/bots/api#sendmessage)."""
 
 
-class UnknownMethod(LookupError):
-    """There is no such method."""
-
-
 class Control:
     """The methods. Works with a running gateway, and with a bare store when none runs."""
 
@@ -57,37 +53,10 @@ class Control:
         self._facts = facts
         self._may_own = may_own
         self._reload: Callable[[], Awaitable[Mapping[str, Any]]] | None = None
-        self._methods: dict[str, Callable[..., Awaitable[Any]]] = {
-            "status": self.status,
-            "sessions.list": self.sessions_list,
-            "sessions.show": self.sessions_show,
-            "deliveries.list": self.deliveries_list,
-            "deliveries.show": self.deliveries_show,
-            "pairing.list": self.pairing_list,
-            "pairing.approve": self.pairing_approve,
-            "pairing.reject": self.pairing_reject,
-            "send": self.send,
-            "reload": self.reload,
-        }
 
     def use_reload(self, reload: Callable[[], Awaitable[Mapping[str, Any]]]) -> None:
         """Take what reads the configuration again; only a running gateway has it."""
         self._reload = reload
-
-    async def call(self, method: str, arguments: Mapping[str, Any]) -> Any:
-        """Call a method by name.
-
-        Raises:
-            UnknownMethod: There is none of that name.
-            ValueError: The arguments do not fit; says how.
-        """
-        found = self._methods.get(method)
-        if found is None:
-            raise UnknownMethod(method)
-        try:
-            return await found(**arguments)
-        except TypeError as error:
-            raise ValueError(f"{method}: {error}") from error
 
     async def status(self) -> dict[str, Any]:
         """Return how the gateway stands."""

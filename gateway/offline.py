@@ -21,19 +21,26 @@ from tidegate.gateway.connections import Connections
 from tidegate.gateway.control import Control
 from tidegate.gateway.lock import StateLock
 from tidegate.gateway.people import People
+from tidegate.gateway.plane.build import device_book
+from tidegate.gateway.plane.contract import Code, MethodTable, RpcError
+from tidegate.gateway.plane.device_methods import device_methods
+from tidegate.gateway.plane.methods.own import control_methods
+from tidegate.gateway.plane.owner import call_as_owner
+from tidegate.gateway.program import hint
 from tidegate.gateway.rendering import Renderers
 from tidegate.gateway.site import Site
 from tidegate.sessions.sqlite import people
 from tidegate.sessions.sqlite.store import SqliteStore
 from tidegate.sessions.wakeups import DeafWakeups
 
-SENDS = frozenset({"send", "pairing.approve"})
+SENDS = frozenset({"tidegate.send", "tidegate.pairing.approve"})
 """Methods that write messages, for which the channels' renderers have to be loaded."""
 EMPTY: Mapping[str, Any] = {
-    "sessions.list": [],
-    "pairing.list": [],
-    "deliveries.list": [],
-    "status": {
+    "tidegate.sessions.list": [],
+    "tidegate.pairing.list": [],
+    "tidegate.deliveries.list": [],
+    "device.pair.list": {"pending": [], "paired": []},
+    "tidegate.status": {
         "connections": [],
         "sessions": {"total": 0, "running": 0, "waiting": 0},
         "events": {},
@@ -47,29 +54,41 @@ EMPTY: Mapping[str, Any] = {
 
 
 def ask_store(site: Site, environ: Mapping[str, str], method: str, arguments: Mapping[str, Any]) -> Any:
-    """Call one method of `Control` on the store, under the state lock.
+    """Call one method on the store as its owner, under the state lock.
 
     Raises:
         AlreadyRunning: A gateway holds the state directory.
         StoreError: The store cannot be opened.
         ConfigError: The method needs the configuration and it cannot be used.
-        ValueError: The arguments do not fit.
+        RpcError: The arguments do not fit.
     """
     if method in EMPTY and not site.database.exists():
         answer = EMPTY[method]
-        return {"running": False, "config": str(site.config_path), **answer} if method == "status" else answer
+        return {"running": False, "config": str(site.config_path), **answer} if method == "tidegate.status" else answer
     return asyncio.run(_ask(site, environ, method, arguments))
 
 
 async def _ask(site: Site, environ: Mapping[str, str], method: str, arguments: Mapping[str, Any]) -> Any:
     with StateLock(site.state_dir):
-        async with open_control(site, environ, sends=method in SENDS) as control:
-            return await control.call(method, arguments)
+        async with open_methods(site, environ, sends=method in SENDS) as methods:
+            if methods.get(method) is None:
+                raise RpcError(Code.UNAVAILABLE, f"no gateway runs; {hint('up')} starts one")
+            return await call_as_owner(methods, method, dict(arguments))
 
 
 @asynccontextmanager
-async def open_control(site: Site, environ: Mapping[str, str], *, sends: bool) -> AsyncIterator[Control]:
-    """Open the store and yield the methods over it; the caller holds the state lock.
+async def open_methods(site: Site, environ: Mapping[str, str], *, sends: bool) -> AsyncIterator[MethodTable]:
+    """Open the store and yield the methods that need no running gateway; the caller holds the state lock."""
+    async with open_control(site, environ, sends=sends) as (control, store):
+        book = device_book(store, site.state_dir, SystemClock())
+        yield MethodTable([*control_methods(control), *device_methods(book)])
+
+
+@asynccontextmanager
+async def open_control(
+    site: Site, environ: Mapping[str, str], *, sends: bool
+) -> AsyncIterator[tuple[Control, SqliteStore]]:
+    """Open the store and yield a control over it; the caller holds the state lock.
 
     Args:
         sends: Messages will be written, so the configured accounts must be known.
@@ -84,7 +103,7 @@ async def open_control(site: Site, environ: Mapping[str, str], *, sends: bool) -
         renderers = Renderers()
         if loaded is not None:
             await _add_accounts(renderers, loaded, site, clock)
-        yield Control(
+        control = Control(
             store,
             clock,
             DeafWakeups(),
@@ -94,6 +113,7 @@ async def open_control(site: Site, environ: Mapping[str, str], *, sends: bool) -
             facts=lambda: {"running": False, "config": str(site.config_path), "notes": []},
             may_own=lambda: loaded is not None and not loaded.config.commands.owner_allow_from,
         )
+        yield control, store
     finally:
         await store.close()
 

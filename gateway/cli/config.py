@@ -11,7 +11,6 @@ from typing import Any
 from tidegate.config.json5 import Json5Error, parse, to_plain
 from tidegate.config.load import Loaded, load_config
 from tidegate.config.paths import KeyPath, parse_path
-from tidegate.config.problems import InvalidConfig, Problem
 from tidegate.config.reload import GATEWAY, effect_of
 from tidegate.config.schema import json_schema
 from tidegate.config.store import ConfigWriter
@@ -20,41 +19,25 @@ from tidegate.errors import ConfigError
 from tidegate.gateway.cli.call import Call
 from tidegate.gateway.cli.parser import Arguments
 from tidegate.gateway.cli.rpc import Refused, running_pid
-from tidegate.gateway.cli.terminal import Style
-from tidegate.gateway.model_names import strange_models
+from tidegate.gateway.cli.terminal import Style, printable
+from tidegate.gateway.config_report import config_report, problem_row
 from tidegate.gateway.program import hint
 
 
 def check(arguments: Arguments) -> int:
     """Print every problem and warning with its place; 1 when there are problems."""
     call = Call.of(arguments)
-    problems: tuple[Problem, ...] = ()
-    loaded: Loaded | None = None
-    try:
-        loaded = _load(call)
-        warnings = (*loaded.warnings, *strange_models(loaded, call.site.config_path))
-    except InvalidConfig as error:
-        problems, warnings = error.problems, error.warnings
-    data: dict[str, Any] = {
-        "file": str(call.site.config_path),
-        "exists": call.site.config_path.exists(),
-        "ok": not problems,
-        "problems": [_plain(problem) for problem in problems],
-        "warnings": [_plain(warning) for warning in warnings],
-    }
-    if arguments.effective and loaded is not None:
-        data["effective"] = redacted(loaded.config.effective())
-    call.show(data, lambda style: _report(data, problems, warnings, style))
-    return 1 if problems else 0
+    data = config_report(call.site, call.environ, effective=arguments.effective)
+    call.show(data, lambda style: _report(data, style))
+    return 0 if data["ok"] else 1
 
 
-def _report(
-    data: dict[str, Any], problems: tuple[Problem, ...], warnings: tuple[Problem, ...], style: Style
-) -> Iterator[str]:
+def _report(data: dict[str, Any], style: Style) -> Iterator[str]:
+    problems = data["problems"]
     for problem in problems:
-        yield f"{style.paint('error', 'red')}    {problem}"
-    for warning in warnings:
-        yield f"{style.paint('warning', 'yellow')}  {warning}"
+        yield f"{style.paint('error', 'red')}    {_told_place(problem)}"
+    for warning in data["warnings"]:
+        yield f"{style.paint('warning', 'yellow')}  {_told_place(warning)}"
     if "effective" in data:
         yield json.dumps(data["effective"], indent=2, ensure_ascii=False)
     if problems:
@@ -66,16 +49,10 @@ def _report(
         yield style.paint(f"{data['file']} is in order", "green")
 
 
-def _plain(problem: Problem) -> dict[str, Any]:
-    return {
-        "file": str(problem.file),
-        "line": problem.line,
-        "column": problem.column,
-        "path": problem.path,
-        "kind": problem.kind.value,
-        "message": problem.message,
-        "hint": problem.hint,
-    }
+def _told_place(row: dict[str, Any]) -> str:
+    what = f"{row['path']}: {row['message']}" if row["path"] else row["message"]
+    told = f"{row['file']}:{row['line']}:{row['column']}: {what}"
+    return printable(f"{told} ({row['hint']})" if row["hint"] else told)
 
 
 def get(arguments: Arguments) -> int:
@@ -168,7 +145,7 @@ def _told(call: Call, loaded: Loaded, text: str, notes: list[str]) -> int:
     data = {
         "file": str(call.site.config_path),
         "notes": notes,
-        "warnings": [_plain(warning) for warning in loaded.warnings],
+        "warnings": [problem_row(warning) for warning in loaded.warnings],
     }
     lines = [text, *notes]
     call.show(data, lambda style: [*lines, *(f"{style.paint('warning', 'yellow')}  {w}" for w in loaded.warnings)])

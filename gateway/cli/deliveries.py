@@ -24,7 +24,7 @@ MEANINGS = {
 def deliveries_list(arguments: Arguments) -> int:
     """Print parts, the newest first; those in trouble unless states are named."""
     call = Call.of(arguments)
-    rows = ask(call, "deliveries.list", states=arguments.state or [], limit=arguments.limit)
+    rows = ask(call, "tidegate.deliveries.list", states=arguments.state or [], limit=arguments.limit)
     call.show(rows, lambda style: _parts(rows, style))
     return 0
 
@@ -49,7 +49,7 @@ def part_cells(rows: list[dict[str, Any]], now: int) -> Iterator[tuple[str, ...]
 def deliveries_show(arguments: Arguments) -> int:
     """Print one part with what its state means."""
     call = Call.of(arguments)
-    row = ask(call, "deliveries.show", id=arguments.id)
+    row = ask(call, "tidegate.deliveries.show", id=arguments.id)
     call.show(row, lambda style: _part(row, style))
     return 0
 

@@ -17,7 +17,7 @@ from tidegate.gateway.program import command
 def pairing_list(arguments: Arguments) -> int:
     """Print the pending requests."""
     call = Call.of(arguments)
-    rows = ask(call, "pairing.list", channel=_channel(arguments.channel or ""))
+    rows = ask(call, "tidegate.pairing.list", channel=_channel(arguments.channel or ""))
     call.show(rows, lambda style: _requests(rows, style))
     return 0
 
@@ -47,7 +47,11 @@ def pairing_approve(arguments: Arguments) -> int:
     """Let somebody in."""
     call = Call.of(arguments)
     done = ask(
-        call, "pairing.approve", channel=_channel(arguments.channel), code=arguments.code, notify=not arguments.quiet
+        call,
+        "tidegate.pairing.approve",
+        channel=_channel(arguments.channel),
+        code=arguments.code,
+        notify=not arguments.quiet,
     )
     owner = " and is now the owner" if done["owner"] else ""
     call.show(done, lambda _: [f"{_who(done)} may talk to the agent on {done['channel']}{owner}"])
@@ -57,7 +61,7 @@ def pairing_approve(arguments: Arguments) -> int:
 def pairing_reject(arguments: Arguments) -> int:
     """Forget a request."""
     call = Call.of(arguments)
-    done = ask(call, "pairing.reject", channel=_channel(arguments.channel), code=arguments.code)
+    done = ask(call, "tidegate.pairing.reject", channel=_channel(arguments.channel), code=arguments.code)
     call.show(done, lambda _: [f"the request of {_who(done)} on {done['channel']} is gone"])
     return 0
 

@@ -82,7 +82,7 @@ def ask_running(site: Site, method: str, arguments: Mapping[str, Any]) -> Any:
 def running_pid(site: Site) -> int | None:
     """Return the process id of the gateway that answers here, or None. Quick: it asks the socket only."""
     try:
-        return int(ask_running(site, "status", {}).get("pid", 0))
+        return int(ask_running(site, "tidegate.status", {}).get("pid", 0))
     except (OSError, TidegateError):
         return None
 

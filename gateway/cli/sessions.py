@@ -19,7 +19,7 @@ MAX_INPUT = 1_000_000
 def sessions_list(arguments: Arguments) -> int:
     """Print the sessions, the most recently used first."""
     call = Call.of(arguments)
-    rows = ask(call, "sessions.list", limit=arguments.limit)
+    rows = ask(call, "tidegate.sessions.list", limit=arguments.limit)
     call.show(rows, lambda style: _sessions(rows, style))
     return 0
 
@@ -46,7 +46,11 @@ def sessions_show(arguments: Arguments) -> int:
     """Print one session with its last messages."""
     call = Call.of(arguments)
     data = ask(
-        call, "sessions.show", key=arguments.key, conversation=arguments.conversation or "", limit=arguments.limit
+        call,
+        "tidegate.sessions.show",
+        key=arguments.key,
+        conversation=arguments.conversation or "",
+        limit=arguments.limit,
     )
     call.show(data, lambda style: _session(data, style))
     return 0
@@ -87,7 +91,7 @@ def send(arguments: Arguments) -> int:
         where["account"] = arguments.account
     if arguments.thread:
         where["thread"] = arguments.thread
-    done = ask(call, "send", **where)
+    done = ask(call, "tidegate.send", **where)
     noun = "part" if done["parts"] == 1 else "parts"
     call.show(done, lambda _: [f"queued {done['parts']} {noun} for {arguments.channel} {arguments.to}"])
     return 0

@@ -38,7 +38,7 @@ def status(arguments: Arguments) -> int:
 
 
 def _show(call: Call) -> list[str]:
-    data = ask(call, "status")
+    data = ask(call, "tidegate.status")
     attention = needs(data)
     call.show({**data, "attention": attention}, lambda style: lines(data, style))
     return attention

@@ -1,10 +1,13 @@
-"""The local door: what the command line on this machine asks of a running gateway, over a private Unix socket."""
+"""The local door: what the command line on this machine asks of a running gateway, over a private Unix socket.
+
+Whoever can open the socket is the owner and holds every right on the control plane's methods.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 import structlog
@@ -18,7 +21,9 @@ from tidegate.config.load import Loaded
 from tidegate.errors import DeliveryUnavailable, QueueFull, RoutingError, TidegateError
 from tidegate.events import MessageEvent, Peer, PeerKind, Sender
 from tidegate.gateway.bus import EventBus, Fact, Gap
-from tidegate.gateway.control import Control, UnknownMethod
+from tidegate.gateway.control import Control
+from tidegate.gateway.plane.contract import MethodTable
+from tidegate.gateway.plane.owner import call_as_owner
 from tidegate.gateway.ruleset import build_ruleset
 from tidegate.routing.sessions import resolve_session
 
@@ -44,8 +49,16 @@ class LocalGateway(Protocol):
     loaded: Loaded
 
 
-def local_app(gateway: LocalGateway) -> web.Application:
-    """Return the application: `POST /rpc/{method}` with JSON, and `GET /chat` as a WebSocket."""
+Serve = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def local_app(gateway: LocalGateway, methods: MethodTable, plane: Serve | None = None) -> web.Application:
+    """Return the application: `POST /rpc/{method}` with JSON, `GET /chat` and `GET /plane` as WebSockets.
+
+    Args:
+        methods: What the owner may call; those that answer once, over `/rpc`.
+        plane: Serves the control plane's protocol to the owner.
+    """
     app = web.Application(client_max_size=MAX_MESSAGE)
     attached: set[_Chat] = set()
 
@@ -54,9 +67,7 @@ def local_app(gateway: LocalGateway) -> web.Application:
             arguments = json.loads(await request.read() or b"{}")
             if not isinstance(arguments, Mapping):
                 raise ValueError("arguments are a JSON object")
-            result = await gateway.control.call(request.match_info["method"], arguments)
-        except UnknownMethod as error:
-            return _error(404, f"no method {error}")
+            result = await call_as_owner(methods, request.match_info["method"], arguments)
         except (ValueError, TidegateError) as error:
             return _error(400, str(error))
         return web.json_response({"ok": True, "result": result})
@@ -69,6 +80,8 @@ def local_app(gateway: LocalGateway) -> web.Application:
 
     app.router.add_post("/rpc/{method}", rpc)
     app.router.add_get("/chat", chat)
+    if plane is not None:
+        app.router.add_get("/plane", plane)
     return app
 
 

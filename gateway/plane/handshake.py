@@ -10,10 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tidegate.clock import Clock
 from tidegate.gateway.plane.auth import Doorkeeper, Offered, unauthorized
-from tidegate.gateway.plane.contract import ClientInfo, Code, Role, RpcError
+from tidegate.gateway.plane.contract import ClientInfo, Code, Role, RpcError, Scope
 from tidegate.gateway.plane.frames import CLOSE_POLICY, CLOSE_PROTOCOL, PROTOCOL, NonEmpty, RequestFrame, validate
 from tidegate.gateway.plane.identity import BadKey, Statement, device_id, encode_key, is_signed, read_public_key
 from tidegate.gateway.plane.limits import SecretKind
+from tidegate.gateway.plane.owner import METHOD as OWNER
 from tidegate.gateway.plane.peers import Peer
 
 LOWEST_PROBE_PROTOCOL = 3
@@ -206,6 +207,22 @@ class Handshake:
         except RpcError as error:
             raise Refused(error) from error
         return Admitted(params, client_info(params), role, grant, device.id if device else "")
+
+    def admit_owner(self, frame: RequestFrame) -> Admitted:
+        """Return what the owner of the state directory may do: what it asks for, everything if it asks for nothing.
+
+        Raises:
+            Refused: The request does not fit.
+        """
+        try:
+            params: ConnectParams = validate(ConnectParams, frame.params, "connect")
+            _check_version(params)
+            if _role(params) is not Role.OPERATOR:
+                raise RpcError(Code.INVALID_REQUEST, "invalid role")
+        except RpcError as error:
+            raise Refused(error) from error
+        scopes = tuple(params.scopes) or (Scope.ADMIN.value,)
+        return Admitted(params, client_info(params), Role.OPERATOR, Grant(frozenset(scopes), scopes, OWNER))
 
     def _proven(self, params: ConnectParams, role: Role, nonce: str) -> ProvenDevice:
         claimed, auth, client = params.device, params.auth, params.client

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tidegate.clock import Clock
@@ -10,6 +10,7 @@ from tidegate.gateway.plane.broadcast import deliver
 from tidegate.gateway.plane.connection import Connection
 from tidegate.gateway.plane.contract import PlaneEvent, Role
 from tidegate.gateway.plane.frames import CLOSE_REVOKED, encode, event_text
+from tidegate.gateway.plane.owner import METHOD as OWNER
 from tidegate.gateway.plane.roster import Roster
 
 
@@ -18,12 +19,14 @@ class Hub:
 
     Attributes:
         health: The last health snapshot, for `hello-ok` and the `health` event.
+        leaving: Called with a connection that ended, or whose rights just did.
     """
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.roster = Roster(clock)
         self.health: dict[str, Any] = {}
+        self.leaving: list[Callable[[Connection], None]] = []
         self._health_version = 1
         self._connections: dict[str, Connection] = {}
 
@@ -84,9 +87,14 @@ class Hub:
         """Forget a connection that ended."""
         if self._connections.pop(connection.id, None) is None:
             return
+        self._tell_leaving(connection)
         same = [c for c in self.connections if Roster.key(c.caller) == Roster.key(connection.caller)]
         if not same and self.roster.left(connection.caller):
             self._tell_presence()
+
+    def _tell_leaving(self, connection: Connection) -> None:
+        for tell in self.leaving:
+            tell(connection)
 
     def _tell_presence(self) -> None:
         self.publish(PlaneEvent("presence", {"presence": self.roster.rows()}))
@@ -95,14 +103,19 @@ class Hub:
         """End the connections of a device whose rights changed; returns how many there were."""
         found = self.of_device(device, role)
         for connection in found:
-            connection.close(CLOSE_REVOKED, "device removed")
+            self.revoke(connection, "device removed")
         return len(found)
+
+    def revoke(self, connection: Connection, reason: str) -> None:
+        """End a connection whose rights ended; what waits for it hears of it at once."""
+        connection.close(CLOSE_REVOKED, reason)
+        self._tell_leaving(connection)
 
     def close_operators_by_secret(self) -> None:
         """End the connections that came in with the shared secret, after it changed."""
         for connection in self.connections:
-            if connection.caller.method != "device-token":
-                connection.close(CLOSE_REVOKED, "gateway auth changed")
+            if connection.caller.method not in ("device-token", OWNER):
+                self.revoke(connection, "gateway auth changed")
 
     def nodes(self) -> list[Connection]:
         """Return the connected nodes."""

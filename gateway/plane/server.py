@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 from aiohttp import WSMsgType, web
@@ -14,7 +14,7 @@ from tidegate.clock import Clock
 from tidegate.errors import TidegateError
 from tidegate.gateway.plane.auth import AuthSettings, Doorkeeper
 from tidegate.gateway.plane.connection import Connection, Timing
-from tidegate.gateway.plane.contract import Caller, Code, MethodTable, PlaneEvent, RpcError
+from tidegate.gateway.plane.contract import Caller, Code, MethodTable, PlaneEvent, Role, RpcError
 from tidegate.gateway.plane.frames import (
     CLOSE_BUSY,
     CLOSE_OK,
@@ -50,11 +50,20 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 log = structlog.get_logger("plane")
 
 
+class NodeArrivals(Protocol):
+    """Who hears of nodes."""
+
+    async def joined(self, connection: Connection) -> None:
+        """Take a node in. Raises TidegateError when that cannot be noted; its connection ends then."""
+        ...
+
+
 class PlaneServer:
     """Takes connections, lets them in, and serves them until it stops.
 
     Args:
         capabilities: Names for `features.capabilities`; only what is implemented.
+        nodes: Hears of each node after its hello-ok is queued.
         max_buffered: Bytes that may wait for one client.
     """
 
@@ -68,10 +77,12 @@ class PlaneServer:
         clock: Clock,
         *,
         capabilities: Sequence[str] = (),
+        nodes: NodeArrivals | None = None,
         timing: Timing | None = None,
         max_buffered: int = MAX_BUFFERED,
     ) -> None:
         self.hub = hub
+        self._nodes = nodes
         self.methods = methods
         self._facts = facts
         self._doorkeeper = doorkeeper
@@ -137,7 +148,11 @@ class PlaneServer:
 
         return guard
 
-    async def _socket(self, request: web.Request) -> web.StreamResponse:
+    async def serve_owner(self, request: web.Request) -> web.StreamResponse:
+        """Serve a WebSocket of the owner, who came through the private socket of the state directory."""
+        return await self._socket(request, is_owner=True)
+
+    async def _socket(self, request: web.Request, *, is_owner: bool = False) -> web.StreamResponse:
         if self._strangers >= MAX_STRANGERS or self._stopping:
             raise web.HTTPServiceUnavailable(text="too many connections wait for their handshake\n")
         # Compression stays off: the protocol's gateways never accept it.
@@ -148,19 +163,29 @@ class PlaneServer:
         try:
             await socket.prepare(request)
             gate = Gate(request, socket)
-            connection = await self._let_in(request, socket)
+            connection = await self._let_in(request, socket, is_owner)
         finally:
             self._strangers -= 1
         if connection is None:
             return socket
         gate.open()
         try:
+            if connection.caller.role is Role.NODE and self._nodes is not None:
+                await self._arrived(connection)
             await connection.run()
         finally:
             self.hub.remove(connection)
         return socket
 
-    async def _let_in(self, request: web.Request, socket: web.WebSocketResponse) -> Connection | None:
+    async def _arrived(self, connection: Connection) -> None:
+        assert self._nodes is not None
+        try:
+            await self._nodes.joined(connection)
+        except TidegateError as error:
+            log.warning("plane.node_not_noted", reason=str(error))
+            connection.close(CLOSE_BUSY, "gateway cannot check nodes now; retry shortly")
+
+    async def _let_in(self, request: web.Request, socket: web.WebSocketResponse, is_owner: bool) -> Connection | None:
         """Return the connection after its hello-ok is queued, or None when it was refused."""
         frame_id: str | None = None
         try:
@@ -170,8 +195,8 @@ class PlaneServer:
                 await socket.send_str(event_text("connect.challenge", encode(challenge)))
                 data = await self._first_frame(socket)
                 frame_id = str(data["id"]) if looks_like_request(data) else None
-                peer = self.peer(request)
-                admitted = await self._admit(data, peer, request, nonce)
+                peer = Peer("owner", True) if is_owner else self.peer(request)
+                admitted = await self._admit(data, peer, request, None if is_owner else nonce)
         except Refused as refusal:
             await self._refuse(socket, refusal, frame_id)
             return None
@@ -198,7 +223,8 @@ class PlaneServer:
         except ValueError:
             raise Refused(None, CLOSE_OK, "") from None
 
-    async def _admit(self, data: Any, peer: Peer, request: web.Request, nonce: str) -> Admitted:
+    async def _admit(self, data: Any, peer: Peer, request: web.Request, nonce: str | None) -> Admitted:
+        """Return what a client may do; without a nonce it is the owner, who proves nothing."""
         try:
             frame = read_request(data)
         except RpcError as error:
@@ -207,6 +233,8 @@ class PlaneServer:
             raise Refused(RpcError(Code.INVALID_REQUEST, FIRST_MUST_BE_CONNECT))
         if self._stopping:
             raise Refused(RpcError(Code.UNAVAILABLE, "gateway is stopping", retryable=True), CLOSE_BUSY)
+        if nonce is None:
+            return self._handshake.admit_owner(frame)
         try:
             return await self._handshake.admit(frame, peer, request.headers, nonce)
         except TidegateError as error:
@@ -238,6 +266,7 @@ class PlaneServer:
             grant.method,
             admitted.device,
             peer.is_local,
+            tuple(admitted.params.commands) if admitted.role is Role.NODE else (),
         )
         connection = Connection(
             socket,

@@ -11,6 +11,7 @@ from tidegate.gateway.plane.methods.channels import channel_methods
 from tidegate.gateway.plane.methods.desk import Desk, OperatedGateway
 from tidegate.gateway.plane.methods.empty import empty_methods
 from tidegate.gateway.plane.methods.history import history_methods
+from tidegate.gateway.plane.methods.own import config_methods, control_methods
 from tidegate.gateway.plane.methods.reports import report_methods
 from tidegate.gateway.plane.methods.rows import row_of
 from tidegate.gateway.plane.methods.sessions import session_methods
@@ -43,5 +44,7 @@ def desk_methods(desk: Desk, *, without: frozenset[str] = frozenset()) -> list[M
         *catalog_methods(desk),
         *report_methods(desk),
         *approval_methods(desk),
+        *control_methods(desk.gateway.control),
+        *config_methods(desk.gateway),
         *empty_methods(desk, without=without),
     ]

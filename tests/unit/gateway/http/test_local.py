@@ -23,6 +23,8 @@ from tidegate.gateway.control import Control
 from tidegate.gateway.http.local import MAX_OUTGOING, local_app
 from tidegate.gateway.http.server import serve_unix
 from tidegate.gateway.people import People
+from tidegate.gateway.plane.contract import MethodTable
+from tidegate.gateway.plane.methods.own import control_methods
 from tidegate.gateway.rendering import Renderers
 from tidegate.sessions.sqlite.store import SqliteStore
 from tidegate.sessions.wakeups import DeafWakeups
@@ -42,7 +44,7 @@ async def opened(folder: Path) -> AsyncIterator[tuple[Door, aiohttp.ClientSessio
     await store.open()
     door = Door(store, load_config(folder / "absent.json", environ={"HOME": str(folder)}, state_dir=folder))
     try:
-        async with serve_unix(local_app(door), folder / "gateway.sock"):
+        async with serve_unix(local_app(door, MethodTable(control_methods(door.control))), folder / "gateway.sock"):
             connector = aiohttp.UnixConnector(path=str(folder / "gateway.sock"))
             async with aiohttp.ClientSession(connector=connector) as http:
                 yield door, http
@@ -125,11 +127,11 @@ def test_unknown_methods_and_wrong_arguments_are_refused_in_words():
     async def scenario(folder: Path) -> None:
         async with opened(folder) as (_, http):
             async with http.post("http://x/rpc/nothing") as answer:
-                assert (answer.status, await answer.json()) == (404, {"ok": False, "error": "no method nothing"})
-            async with http.post("http://x/rpc/sessions.show", json={"wrong": 1}) as answer:
+                assert (answer.status, await answer.json()) == (400, {"ok": False, "error": "unknown method: nothing"})
+            async with http.post("http://x/rpc/tidegate.sessions.show", json={"wrong": 1}) as answer:
                 assert answer.status == 400
-                assert "sessions.show" in (await answer.json())["error"]
-            async with http.post("http://x/rpc/status", data=b"[]") as answer:
+                assert "tidegate.sessions.show" in (await answer.json())["error"]
+            async with http.post("http://x/rpc/tidegate.status", data=b"[]") as answer:
                 assert (await answer.json())["error"] == "arguments are a JSON object"
 
     run(scenario)
