@@ -93,17 +93,21 @@ class Judge:
             return NewEvent(event, Record(EventState.DENIED, verdict.reason.value, keep_text=False))
         return self._admitted(event, channel)
 
-    def judge_for(self, event: MessageEvent, key: str, agent: str, *, commands: bool = True) -> NewEvent:
-        """Return the verdict on what the owner says into a session that is named, whatever the routes say.
+    def judge_for(
+        self, event: MessageEvent, key: str, agent: str, *, commands: bool = True, owner: bool = True
+    ) -> NewEvent:
+        """Return the verdict on what is said into a session that is named, whatever the routes say.
 
         Args:
-            commands: A text that is a command is carried out, not answered.
+            commands: A text that is a command is carried out, not answered; the owner's only.
+            owner: The owner says it.
         """
+        commands = commands and owner
         event = _bounded(event)
         is_command = self.rules.config.commands.text and is_control_command_message(event.text, None)
         if commands and (is_command or self._resets(event, None)):
             return NewEvent(event, Record(EventState.COMMAND, "", key, agent, is_owner=True))
-        return self._enqueue(event, key, agent, owner=True, may_command=commands)
+        return self._enqueue(event, key, agent, owner=owner, may_command=commands)
 
     def owns(self, event: MessageEvent) -> bool:
         """Return whether the sender of an event is the owner."""

@@ -129,7 +129,8 @@ class Gateway:
         self._supervised: dict[tuple[str, str], _Supervised] = {}
         self._group: asyncio.TaskGroup | None = None
         self._build()
-        self.plane = build_plane(self, self._desk.hub, desk_methods(self._desk), CAPABILITIES, timing=timing)
+        methods = desk_methods(self._desk)
+        self.plane = build_plane(self, self._desk.hub, methods, CAPABILITIES, self._desk.nodes, timing=timing)
 
     def _build(self) -> None:
         store, clock, wakeups, bus = self.store, self.clock, self.wakeups, self.bus

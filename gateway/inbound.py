@@ -57,9 +57,11 @@ class Inbound:
         await self._note_owner(judge, judged)
         return answers
 
-    async def receive_for(self, event: MessageEvent, key: str, agent: str, *, commands: bool = True) -> Appended:
-        """Make what the owner says into a named session durable; see `Judge.judge_for`. Raises StoreError."""
-        judged = [self._judge().judge_for(event, key, agent, commands=commands)]
+    async def receive_for(
+        self, event: MessageEvent, key: str, agent: str, *, commands: bool = True, owner: bool = True
+    ) -> Appended:
+        """Make what is said into a named session durable; see `Judge.judge_for`. Raises StoreError."""
+        judged = [self._judge().judge_for(event, key, agent, commands=commands, owner=owner)]
         return (await self._take(judged, None))[1][0]
 
     async def note_for(self, event: MessageEvent, key: str, agent: str) -> None:

@@ -67,11 +67,22 @@ class NodePairing(Section):
     """A new device on this machine that shows the shared secret is paired without asking."""
 
 
+class NodeCommands(Section):
+    """Which commands nodes may be asked for, besides those that are usual on their platform."""
+
+    allow: Names = ()
+    """Commands by their exact names, for example `camera.snap`; needed for all that watch, record, send or write."""
+    deny: Names = ()
+    """Commands that no node is asked for, whatever else allows them."""
+
+
 class NodesSection(Section):
     """Devices that connect."""
 
     pairing: Lazy[NodePairing] = absent(NodePairing)
     """How new devices are admitted."""
+    commands: Lazy[NodeCommands] = absent(NodeCommands)
+    """Which commands nodes may be asked for."""
 
 
 class HttpEndpoint(Section):

@@ -55,6 +55,8 @@ SESSION_SCOPED = frozenset({"agent", "chat", "chat.side_result", "session.observ
 """Events that a client with the cap `session-scoped-events` gets for the sessions only that it subscribed to."""
 TO_SUBSCRIBERS = frozenset({"session.message"})
 """Events that only subscribers of their session get, whatever their caps."""
+TO_NODES = frozenset({"agent", "chat"})
+"""Events that a node gets of the sessions that it listens to."""
 DROPPED_WHEN_SLOW = frozenset(
     {
         "presence",
@@ -76,7 +78,7 @@ def visible(event: PlaneEvent, connection: Connection) -> bool:
     if event.only is not None and connection.id not in event.only:
         return False
     if caller.role is Role.NODE:
-        return event.to_nodes
+        return event.to_nodes or (event.name in TO_NODES and event.session in connection.subscriptions)
     needed = RULES.get(event.name)
     if needed is None:
         return False

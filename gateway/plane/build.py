@@ -17,7 +17,7 @@ from tidegate.gateway.plane.devices import DeviceBook
 from tidegate.gateway.plane.facts import GatewayFacts, ObservedGateway
 from tidegate.gateway.plane.hub import Hub
 from tidegate.gateway.plane.limits import AttemptLimiter
-from tidegate.gateway.plane.server import PlaneServer
+from tidegate.gateway.plane.server import NodeArrivals, PlaneServer
 from tidegate.gateway.site import Site
 from tidegate.sessions.devices import DeviceStore
 
@@ -43,6 +43,7 @@ def build_plane(
     hub: Hub,
     methods: Iterable[Method] = (),
     capabilities: Iterable[str] = (),
+    nodes: NodeArrivals | None = None,
     timing: Timing | None = None,
 ) -> Plane:
     """Return the control plane of a gateway.
@@ -50,6 +51,7 @@ def build_plane(
     Args:
         methods: More methods than those about the gateway itself and its devices.
         capabilities: Names for `features.capabilities`.
+        nodes: Hears of nodes that connect.
         timing: Other times than the protocol's, for tests.
 
     Raises:
@@ -62,7 +64,17 @@ def build_plane(
     facts = GatewayFacts(gateway)
     devices = DeviceBook(gateway.store, hub, doorkeeper, clock, state_dir, loopback_only=config.bind == "loopback")
     table = MethodTable([*core_methods(hub, facts), *device_methods(devices), *methods])
-    server = PlaneServer(table, hub, facts, doorkeeper, devices, clock, capabilities=tuple(capabilities), timing=timing)
+    server = PlaneServer(
+        table,
+        hub,
+        facts,
+        doorkeeper,
+        devices,
+        clock,
+        capabilities=tuple(capabilities),
+        nodes=nodes,
+        timing=timing,
+    )
     return Plane(server, hub, doorkeeper, devices, facts)
 
 

@@ -126,6 +126,7 @@ class Caller:
         method: How it was authenticated: token, password, none, device-token, trusted-proxy.
         device: Id of the proven device, or empty.
         is_local: A direct connection from this machine, without a proxy in between.
+        commands: What a node says that it can do; asked for only after a person approved it.
     """
 
     connection: str
@@ -136,6 +137,7 @@ class Caller:
     method: str = ""
     device: str = ""
     is_local: bool = False
+    commands: tuple[str, ...] = ()
 
     def may(self, scope: Scope) -> bool:
         """Return whether the caller holds a scope."""

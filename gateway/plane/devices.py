@@ -298,8 +298,11 @@ class DeviceBook:
             )
         operator = scopes if request.role == Role.OPERATOR else found.scopes
         about = replace(request.about, name=request.about.name, label=found.about.label)
+        # A node that lost its rights once has to be approved anew in all it offers.
+        fresh = request.role == Role.NODE and (old is None or old.revoked_at)
         return replace(
             found,
+            node=None if fresh else found.node,
             about=about,
             roles=_joined(found.roles, (request.role,)),
             scopes=operator,

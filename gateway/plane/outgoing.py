@@ -81,6 +81,7 @@ class Outgoing:
         self._pace = pace
         self._seq = 0
         self._held: dict[tuple[str, str, str], dict[str, Any]] = {}
+        self._numbers_held = True
         self._writing = False
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
@@ -129,6 +130,7 @@ class Outgoing:
         if key is not None and (self._writing or self._frames):
             held = self._held.get(key)
             self._held[key] = dict(payload) if held is None else join_deltas(held, payload)
+            self._numbers_held = sequenced
             self._wake.set()
             return
         if self._held:
@@ -144,7 +146,7 @@ class Outgoing:
     def _release(self) -> None:
         held, self._held = self._held, {}
         for (name, _, _), payload in held.items():
-            self._put(event_text(name, encode(payload), seq=self._next(True)))
+            self._put(event_text(name, encode(payload), seq=self._next(self._numbers_held)))
 
     async def run(self, write: Callable[[str], Awaitable[None]]) -> None:
         """Write frames until cancelled."""

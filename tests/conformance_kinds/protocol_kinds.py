@@ -33,8 +33,10 @@ CONFIG = """{ gateway: { auth: { mode: "token", token: "%s" }, nodes: { pairing:
 WAIT = 8.0
 TIMERS = frozenset({"tick", "health", "presence", "voicewake.changed", "voicewake.routing.changed"})
 """Events that come by the clock or by what other clients do, at no fixed place in the order."""
-FEATURES = frozenset({"health", "status", "config.get", "config.patch", "system-presence"})
+FEATURES = frozenset({"health", "status", "config.get", "config.patch", "system-presence", "skills.bins"})
 """Methods whose successful results describe the product; they are compared by shape."""
+_EXCHANGED = frozenset({"requestId", "deviceToken", "nonce", "token"})
+"""Fields with values of one run that the client sends back."""
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 _CUT_UUID = re.compile(r"(requestId: )[0-9a-f-]{20,36}\)?$")
 
@@ -105,7 +107,7 @@ def _plain(value: Any, key: str = "") -> Any:
         return {name: _plain(item, name) for name, item in value.items()}
     if isinstance(value, list):
         return [_plain(item, key) for item in value]
-    if key == "ts" or key.endswith(("AtMs", "AfterMs")):
+    if key in ("ts", "timeoutMs") or key.endswith(("AtMs", "AfterMs")):
         return "<ms>"
     if key in ("deviceToken", "token"):
         return "<token>"
@@ -283,7 +285,8 @@ class _Replay:
         if not (isinstance(theirs, dict) and isinstance(ours, dict)):
             return
         for name, value in theirs.items():
-            if name in ("requestId", "deviceToken", "nonce", "token") and isinstance(ours.get(name), str):
+            is_invoke = name == "id" and "paramsJSON" in theirs
+            if (name in _EXCHANGED or is_invoke) and isinstance(ours.get(name), str):
                 self.exchanged[value] = ours[name]
             elif name == "ts" and "nonce" in theirs:
                 self.times[number] = (value, ours[name])

@@ -25,6 +25,10 @@ from tidegate.gateway.plane.devices import DeviceBook
 from tidegate.gateway.plane.hub import Hub
 from tidegate.gateway.plane.identity import Statement
 from tidegate.gateway.plane.limits import AttemptLimiter, AttemptRules
+from tidegate.gateway.plane.node_commands import NodeRules
+from tidegate.gateway.plane.node_invokes import Invokes
+from tidegate.gateway.plane.node_methods import node_methods
+from tidegate.gateway.plane.nodes import NodeBook
 from tidegate.gateway.plane.server import PlaneServer
 from tidegate.sessions.memory.store import MemoryStore
 
@@ -233,6 +237,7 @@ async def plane(
     store: MemoryStore | None = None,
     max_buffered: int = 52_428_800,
     loopback_only: bool = True,
+    node_rules: NodeRules | None = None,
 ) -> AsyncIterator[Plane]:
     """Run a control plane for the length of the block."""
     time = clock or SystemClock()
@@ -243,7 +248,10 @@ async def plane(
     doorkeeper = Doorkeeper(settings, AttemptLimiter(time, settings.rules))
     book = DeviceBook(held, hub, doorkeeper, time, state_dir, loopback_only=loopback_only)
     facts = PlainFacts()
-    table = MethodTable([*core_methods(hub, facts), *device_methods(book), *extra])
+    rules = node_rules or NodeRules()
+    nodes = NodeBook(held, hub, time, lambda: rules)
+    of_nodes = node_methods(nodes, Invokes(held, hub, nodes))
+    table = MethodTable([*core_methods(hub, facts), *device_methods(book), *of_nodes, *extra])
     server = PlaneServer(
         table,
         hub,
@@ -251,6 +259,7 @@ async def plane(
         doorkeeper,
         book,
         time,
+        nodes=nodes,
         timing=timing or Timing(close=0.3),
         max_buffered=max_buffered,
     )

@@ -14,6 +14,7 @@ from tidegate.gateway.inbound import Inbound
 from tidegate.gateway.plane.contract import Code, RpcError
 from tidegate.gateway.plane.facts import GatewayFacts
 from tidegate.gateway.plane.hub import Hub
+from tidegate.gateway.plane.nodes import NodeBook
 from tidegate.gateway.plane.runs import Runs
 from tidegate.gateway.plane.streams import Streams
 from tidegate.gateway.session_settings import SessionSettings
@@ -56,6 +57,7 @@ class Desk:
     runs: Runs
     streams: Streams
     facts: GatewayFacts
+    nodes: NodeBook
 
     @property
     def store(self) -> Store:

@@ -5,9 +5,9 @@ What would put something into such a list is refused in plain words.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from tidegate.gateway.plane.contract import Call, Code, Method, Params, RpcError, Scope
 from tidegate.gateway.plane.methods.desk import Desk
@@ -19,6 +19,16 @@ class Anything(Params):
     """Filters of a list that is empty whatever they say."""
 
     model_config = ConfigDict(extra="allow")
+
+
+class CronAdd(Anything):
+    """`cron.add`: what a job needs, so that a client learns of its mistakes before it learns that there are no jobs."""
+
+    name: Annotated[str, Field(min_length=1)]
+    schedule: dict[str, Any]
+    sessionTarget: str
+    wakeMode: str
+    payload: dict[str, Any]
 
 
 class Empty:
@@ -55,14 +65,6 @@ class Empty:
         text = f"cron job not found: {job}"
         raise RpcError(Code.INVALID_REQUEST, text, {"code": "CRON_JOB_NOT_FOUND", "jobId": job})
 
-    async def nodes(self, _: Call) -> Any:
-        """Return no nodes."""
-        return {"ts": self._desk.now(), "nodes": []}
-
-    async def node_pairing(self, _: Call) -> Any:
-        """Return no nodes that wait or are paired."""
-        return {"pending": [], "paired": []}
-
     async def heartbeat(self, _: Call) -> None:
         """Return that there was no heartbeat."""
 
@@ -87,12 +89,10 @@ def empty_methods(desk: Desk, *, without: frozenset[str] = frozenset()) -> list[
         Method("cron.runs", Anything, e.cron_runs, Scope.READ),
         Method("cron.get", Anything, e.no_job, Scope.READ),
         # Known, so that clients read why; not listed, since they do not work.
-        Method("cron.add", Anything, e.no_cron, Scope.ADMIN, hidden=True, write_budget=True),
+        Method("cron.add", CronAdd, e.no_cron, Scope.ADMIN, hidden=True, write_budget=True),
         Method("cron.update", Anything, e.no_job, Scope.ADMIN, hidden=True, write_budget=True),
         Method("cron.remove", Anything, e.no_job, Scope.ADMIN, hidden=True, write_budget=True),
         Method("cron.run", Anything, e.no_job, Scope.ADMIN, hidden=True, write_budget=True),
-        Method("node.list", Anything, e.nodes, Scope.READ),
-        Method("node.pair.list", Anything, e.node_pairing, Scope.PAIRING),
         Method("last-heartbeat", Anything, e.heartbeat, Scope.READ),
         Method("question.list", Anything, _named("questions"), Scope.QUESTIONS),
         Method("plugin.approval.list", Anything, e.nothing, Scope.APPROVALS),

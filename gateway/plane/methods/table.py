@@ -11,12 +11,17 @@ from tidegate.gateway.plane.methods.channels import channel_methods
 from tidegate.gateway.plane.methods.desk import Desk, OperatedGateway
 from tidegate.gateway.plane.methods.empty import empty_methods
 from tidegate.gateway.plane.methods.history import history_methods
+from tidegate.gateway.plane.methods.node_events import NodeEvents
 from tidegate.gateway.plane.methods.own import config_methods, control_methods
 from tidegate.gateway.plane.methods.reports import report_methods
 from tidegate.gateway.plane.methods.rows import row_of
 from tidegate.gateway.plane.methods.sessions import session_methods
 from tidegate.gateway.plane.methods.settings import settings_methods
 from tidegate.gateway.plane.methods.talk import Talk, talk_methods
+from tidegate.gateway.plane.node_commands import NodeRules
+from tidegate.gateway.plane.node_invokes import Invokes
+from tidegate.gateway.plane.node_methods import node_methods
+from tidegate.gateway.plane.nodes import NodeBook
 from tidegate.gateway.plane.runs import Runs
 from tidegate.gateway.plane.streams import Streams
 
@@ -28,8 +33,15 @@ def build_desk(gateway: OperatedGateway, hub: Hub) -> Desk:
     """Return what the methods of a gateway work with."""
     runs = Runs()
     streams = Streams(hub, runs, gateway.clock, lambda key: row_of(desk, key))
-    desk = Desk(gateway, hub, runs, streams, GatewayFacts(gateway))
+    nodes = NodeBook(gateway.store, hub, gateway.clock, lambda: _node_rules(gateway))
+    desk = Desk(gateway, hub, runs, streams, GatewayFacts(gateway), nodes)
     return desk
+
+
+def _node_rules(gateway: OperatedGateway) -> NodeRules:
+    """Return what the configuration in force allows nodes to be asked for."""
+    commands = gateway.loaded.config.gateway.nodes.commands
+    return NodeRules(commands.allow, commands.deny)
 
 
 def desk_methods(desk: Desk, *, without: frozenset[str] = frozenset()) -> list[Method]:
@@ -44,6 +56,7 @@ def desk_methods(desk: Desk, *, without: frozenset[str] = frozenset()) -> list[M
         *catalog_methods(desk),
         *report_methods(desk),
         *approval_methods(desk),
+        *node_methods(desk.nodes, Invokes(desk.store, desk.hub, desk.nodes), NodeEvents(desk, talk, desk.nodes).hear),
         *control_methods(desk.gateway.control),
         *config_methods(desk.gateway),
         *empty_methods(desk, without=without),

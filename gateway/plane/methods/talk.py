@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from tidegate.adapters.webchat.adapter import PERSON, address_of
@@ -73,21 +74,36 @@ class Talk:
         self._desk.streams.bare_final(run, key)
 
     async def say(
-        self, call: Call, key: str, agent: str, text: str, run: str, kind: RunKind, *, commands: bool = True
+        self,
+        call: Call,
+        key: str,
+        agent: str,
+        text: str,
+        run: str,
+        kind: RunKind,
+        *,
+        commands: bool = True,
+        sender: Sender | None = None,
+        owner: bool = True,
     ) -> bool:
-        """Make a message durable as the beginning of a run; False when it was stored before."""
+        """Make a message durable as the beginning of a run; False when it was stored before.
+
+        Args:
+            sender: Who says it; an operator unless said otherwise.
+            owner: It is said with the rights of the owner.
+        """
         desk = self._desk
         made = desk.runs.add(run, key, agent, kind, desk.now())
         event = MessageEvent(
             address=address_of(key),
             peer=Peer(PeerKind.DIRECT, PERSON),
-            sender=Sender(PERSON, call.caller.client.display_name[:64]),
+            sender=sender or Sender(PERSON, call.caller.client.display_name[:64]),
             message_id=run,
             text=clean_text(text),
             received_at=desk.gateway.clock.now(),
         )
         try:
-            stored = await desk.gateway.inbound.receive_for(event, key, agent, commands=commands)
+            stored = await desk.gateway.inbound.receive_for(event, key, agent, commands=commands, owner=owner)
         except StoreError:
             desk.runs.drop(run)
             raise
@@ -327,6 +343,13 @@ def _agent_scope(params: AgentCall) -> Scope:
     return Scope.ADMIN if params.model or params.provider else Scope.WRITE
 
 
+def _needs_session(raw: Any) -> None:
+    """Say what clients match on when `chat.send` names no session."""
+    if not isinstance(raw, Mapping) or not raw.get("sessionKey"):
+        details = {"code": "SESSION_MUTATION_TARGET_REQUIRED", "method": "chat.send"}
+        raise RpcError(Code.INVALID_REQUEST, "session mutation target is unavailable", details)
+
+
 def talk_methods(talk: Talk) -> list[Method]:
     """Return the methods."""
 
@@ -336,7 +359,7 @@ def talk_methods(talk: Talk) -> list[Method]:
         return Method(name, params, handler, scope, hidden=hidden)
 
     return [
-        method("chat.send", ChatSend, talk.chat_send),
+        Method("chat.send", ChatSend, talk.chat_send, Scope.WRITE, precheck=_needs_session),
         method("chat.abort", ChatAbort, talk.chat_abort),
         method("chat.inject", ChatInject, talk.chat_inject, Scope.ADMIN, hidden=True),
         method("agent", AgentCall, talk.agent, _agent_scope),
