@@ -1,0 +1,1 @@
+"""A client of the control plane: where a gateway is, who we are, and one connection to it."""

@@ -1,0 +1,282 @@
+"""Connecting: socket, challenge, proof, hello. A secret goes only to the address that was named, never elsewhere.
+
+The handshake is that of OpenClaw's gateway protocol, version 4; the proof is its signature of version 3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import aiohttp
+
+from tidegate import __version__
+from tidegate.errors import TidegateError
+from tidegate.gateway.client.address import GatewayAddress
+from tidegate.gateway.client.connection import Connection
+from tidegate.gateway.client.errors import Denied, NotAGateway, Unreachable, WrongSecret
+from tidegate.gateway.client.identity import DeviceKey, Identity, StoredToken
+from tidegate.gateway.client.refusals import denied, unreachable
+from tidegate.gateway.plane.identity import Statement
+
+CONNECT_SECONDS = 10.0
+HANDSHAKE_SECONDS = 20.0
+"""A wrong secret is answered late on purpose, so this is more than a connection takes."""
+CLOSE_SECONDS = 1.0
+MAX_FRAME = 26_214_400
+PROTOCOL = 4
+SCOPE_MISMATCH = "AUTH_SCOPE_MISMATCH"
+LOCAL = "the gateway on this machine"
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """What somebody gave us to come in with."""
+
+    token: str = field(default="", repr=False)
+    password: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Where to connect: an address elsewhere with what we prove ourselves by, or the private socket of this machine.
+
+    Attributes:
+        socket: The private socket; the address counts for nothing then.
+        identity: Our key and tokens, for an address.
+    """
+
+    address: GatewayAddress | None = None
+    socket: Path | None = None
+    identity: Identity | None = None
+    secret: Secret = Secret()
+
+    @property
+    def name(self) -> str:
+        """What people call the gateway."""
+        return self.address.url.rstrip("/") if self.address is not None else LOCAL
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What we are to the gateway.
+
+    Attributes:
+        scopes: What is needed; a new device asks for these.
+    """
+
+    scopes: tuple[str, ...]
+    id: str = "cli"
+    mode: str = "cli"
+    caps: tuple[str, ...] = ()
+    display_name: str = ""
+
+
+@asynccontextmanager
+async def connected(door: Door, kind: Kind) -> AsyncIterator[Connection]:
+    """Connect, for the length of the block.
+
+    Raises:
+        ClientError: It is not possible; the text says what to do. In the block, what the connection's methods raise.
+        BadIdentity: Our stored identity cannot be used.
+    """
+    failure: TidegateError | None = None
+    async with _session(door) as http:
+        socket, hello = await _come_in(http, door, kind)
+        connection = Connection(socket, hello, door.name)
+        async with asyncio.TaskGroup() as group:
+            reading = group.create_task(connection.read(), name="client.read")
+            try:
+                yield connection
+            except TidegateError as error:
+                # Out of the group as it is: a group would wrap it.
+                failure = error
+            finally:
+                reading.cancel()
+                await _close(socket)
+    if failure is not None:
+        raise failure
+
+
+@asynccontextmanager
+async def _session(door: Door) -> AsyncIterator[aiohttp.ClientSession]:
+    trace = aiohttp.TraceConfig()
+    trace.on_request_redirect.append(_refuse_redirect)
+    connector = aiohttp.UnixConnector(str(door.socket)) if door.socket is not None else aiohttp.TCPConnector(limit=1)
+    async with aiohttp.ClientSession(
+        connector=connector, trace_configs=[trace], cookie_jar=aiohttp.DummyCookieJar()
+    ) as http:
+        yield http
+
+
+async def _refuse_redirect(
+    _: aiohttp.ClientSession, __: SimpleNamespace, params: aiohttp.TraceRequestRedirectParams
+) -> None:
+    target = params.response.headers.get("Location", "")
+    raise NotAGateway(f"that address sends us on to {target}; name it with --url if you trust it")
+
+
+async def _come_in(
+    http: aiohttp.ClientSession, door: Door, kind: Kind
+) -> tuple[aiohttp.ClientWebSocketResponse, dict[str, Any]]:
+    """Return a socket that is through its handshake; our own token is tried where the secret does not fit."""
+    kept = _kept(door)
+    try:
+        return await _shake_hands(http, door, kind, door.secret, kept)
+    except WrongSecret as error:
+        if not error.try_device_token or kept is None:
+            raise
+        return await _shake_hands(http, door, kind, Secret(), kept)
+    except Denied as error:
+        if error.code != SCOPE_MISMATCH or kept is None:
+            raise
+        # Inside, with what the token does reach, more can be asked for.
+        return await _shake_hands(http, door, replace(kind, scopes=kept.scopes), Secret(), kept)
+
+
+def _kept(door: Door) -> StoredToken | None:
+    if door.address is None or door.identity is None:
+        return None
+    return door.identity.token(door.address.url)
+
+
+async def _shake_hands(
+    http: aiohttp.ClientSession, door: Door, kind: Kind, secret: Secret, kept: StoredToken | None
+) -> tuple[aiohttp.ClientWebSocketResponse, dict[str, Any]]:
+    socket = await _open(http, door)
+    try:
+        async with asyncio.timeout(HANDSHAKE_SECONDS):
+            challenge = await _challenge(socket, door)
+            params = _params(door, kind, secret, kept, challenge)
+            frame = {"type": "req", "id": "connect", "method": "connect", "params": params}
+            await socket.send_str(json.dumps(frame))
+            hello = await _hello(socket, door)
+    except TimeoutError:
+        await _close(socket)
+        raise Unreachable(f"{door.name} opened a socket and said nothing; try again") from None
+    except (aiohttp.ClientError, OSError) as error:
+        await _close(socket)
+        raise unreachable(error, door.name, _host(door)) from error
+    except BaseException:
+        await _close(socket)
+        raise
+    _keep(door, kind, hello)
+    return socket, hello
+
+
+async def _open(http: aiohttp.ClientSession, door: Door) -> aiohttp.ClientWebSocketResponse:
+    url = "http://localhost/plane" if door.address is None else door.address.url
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            return await http.ws_connect(url, max_msg_size=MAX_FRAME, compress=0)
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        raise unreachable(error, door.name, _host(door)) from error
+
+
+def _host(door: Door) -> str:
+    return door.address.host if door.address is not None else "localhost"
+
+
+async def _frame(socket: aiohttp.ClientWebSocketResponse, door: Door) -> dict[str, Any]:
+    message = await socket.receive()
+    if message.type in (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED, aiohttp.WSMsgType.CLOSING):
+        raise Unreachable(
+            f"{door.name} closed the connection before it let us in: {message.extra or 'no reason given'}"
+        )
+    try:
+        frame = json.loads(message.data) if message.type is aiohttp.WSMsgType.TEXT else None
+    except (ValueError, RecursionError):
+        frame = None
+    if not isinstance(frame, dict):
+        raise NotAGateway(f"what answers on {door.name} is no gateway; check --url")
+    return frame
+
+
+async def _challenge(socket: aiohttp.ClientWebSocketResponse, door: Door) -> tuple[str, int]:
+    frame = await _frame(socket, door)
+    payload = frame.get("payload")
+    if frame.get("event") == "connect.challenge" and isinstance(payload, dict):
+        nonce, at = payload.get("nonce"), payload.get("ts")
+        if isinstance(nonce, str) and nonce and isinstance(at, int) and at >= 0:
+            return nonce, at
+    raise NotAGateway(f"what answers on {door.name} is no gateway; check --url")
+
+
+async def _hello(socket: aiohttp.ClientWebSocketResponse, door: Door) -> dict[str, Any]:
+    while True:
+        frame = await _frame(socket, door)
+        if frame.get("type") != "res" or frame.get("id") != "connect":
+            continue
+        payload, error = frame.get("payload"), frame.get("error")
+        if frame.get("ok") is True and isinstance(payload, dict) and payload.get("protocol") == PROTOCOL:
+            return payload
+        if isinstance(error, Mapping):
+            raise denied(error, door.name)
+        raise NotAGateway(f"{door.name} greets in a way that this program does not know; use the same version on both")
+
+
+def _params(
+    door: Door, kind: Kind, secret: Secret, kept: StoredToken | None, challenge: tuple[str, int]
+) -> dict[str, Any]:
+    auth = {name: value for name, value in (("token", secret.token), ("password", secret.password)) if value}
+    if not auth and kept is not None:
+        auth = {"deviceToken": kept.token}
+    client = {"id": kind.id, "version": __version__, "platform": sys.platform, "mode": kind.mode}
+    if kind.display_name:
+        client["displayName"] = kind.display_name
+    params: dict[str, Any] = {
+        "minProtocol": PROTOCOL,
+        "maxProtocol": PROTOCOL,
+        "client": client,
+        "role": "operator",
+        "scopes": list(kind.scopes),
+        "caps": list(kind.caps),
+        "auth": auth,
+        "userAgent": f"tidegate/{__version__}",
+    }
+    if door.address is not None and door.identity is not None:
+        params["device"] = _proof(door.identity.key(), params, challenge)
+    return params
+
+
+def _proof(key: DeviceKey, params: Mapping[str, Any], challenge: tuple[str, int]) -> dict[str, Any]:
+    nonce, at = challenge
+    client, auth = params["client"], params["auth"]
+    statement = Statement(
+        key.id,
+        client["id"],
+        client["mode"],
+        params["role"],
+        params["scopes"],
+        at,
+        auth.get("token") or auth.get("deviceToken") or "",
+        nonce,
+        client["platform"],
+    )
+    return {"id": key.id, "publicKey": key.public, "signature": key.sign(statement), "signedAt": at, "nonce": nonce}
+
+
+def _keep(door: Door, kind: Kind, hello: Mapping[str, Any]) -> None:
+    """Remember the token that the gateway gives with every hello, and what it reaches."""
+    auth = hello.get("auth")
+    token = auth.get("deviceToken") if isinstance(auth, Mapping) else None
+    if door.address is None or door.identity is None or not isinstance(token, str) or not token:
+        return
+    before = door.identity.token(door.address.url)
+    known = before.scopes if before is not None and before.token == token else ()
+    door.identity.keep(door.address.url, StoredToken(token, tuple(dict.fromkeys((*known, *kind.scopes)))))
+
+
+async def _close(socket: aiohttp.ClientWebSocketResponse) -> None:
+    try:
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await socket.close()
+    except (TimeoutError, OSError, aiohttp.ClientError):
+        return
