@@ -41,6 +41,7 @@ class Scene:
     """
 
     folder: Path
+    pid: int
     port: int
     token: str
     brain: Brain
@@ -65,12 +66,12 @@ async def scene(*, silently: bool = True) -> AsyncIterator[Scene]:
             values = {"state": state, "model": brain.url, "telegram": telegram.base, "token": TELEGRAM_TOKEN}
             config = CONFIG % {**values, "silently": json.dumps(silently)}
             (state / "tidegate.json5").write_text(config)
-            async with _gateway(state) as port:
-                yield Scene(Path(folder), port, (state / "gateway.token").read_text().strip(), brain)
+            async with _gateway(state) as (pid, port):
+                yield Scene(Path(folder), pid, port, (state / "gateway.token").read_text().strip(), brain)
 
 
 @asynccontextmanager
-async def _gateway(state: Path) -> AsyncIterator[int]:
+async def _gateway(state: Path) -> AsyncIterator[tuple[int, int]]:
     words = ("gateway", "run", "--state-dir", str(state), "--config", str(state / "tidegate.json5"), "--port", "0")
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -86,7 +87,7 @@ async def _gateway(state: Path) -> AsyncIterator[int]:
         async with asyncio.TaskGroup() as group:
             # A pipe that nobody reads would stop the gateway.
             group.create_task(process.stderr.read())
-            yield port
+            yield process.pid, port
             process.terminate()
     finally:
         if process.returncode is None:
