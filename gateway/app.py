@@ -65,6 +65,8 @@ from tidegate.sessions.worker import SessionWorkers
 
 DRAIN_TURNS_SECONDS = 30.0
 DRAIN_OUTBOX_SECONDS = 5.0
+STOP_ACCOUNT_SECONDS = 10.0
+"""How long whoever stops an account waits to hear that it is disconnected."""
 KEEPALIVE_SECONDS = 60.0
 """How long an unused connection to a platform or model stays open: a new one costs a TLS handshake."""
 SWITCH_INTERVAL = 0.0005
@@ -83,6 +85,13 @@ class _Supervised:
     fingerprint: str
     supervisor: Supervisor
     task: asyncio.Task[None]
+
+
+async def _after(older: asyncio.Task[None] | None, supervisor: Supervisor) -> None:
+    """Run a supervisor once the one before it has let go: two connections would take messages from each other."""
+    if older is not None:
+        await asyncio.wait([older])
+    await supervisor.run()
 
 
 class Gateway:
@@ -127,6 +136,7 @@ class Gateway:
         self._rules: Ruleset = build_ruleset(loaded)
         self._agents = self._agent_factory(loaded)
         self._supervised: dict[tuple[str, str], _Supervised] = {}
+        self._ending: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._build()
         methods = desk_methods(self._desk)
@@ -200,6 +210,7 @@ class Gateway:
         """Run until `stop` is set, then drain and end."""
         await self._people.load()
         await self.settings.load()
+        await self.plane.load()
         specs = self._find_accounts(self.loaded, self._adapter_services)
         self.renderers.use(specs)
         async with asyncio.TaskGroup() as self._group:
@@ -249,9 +260,7 @@ class Gateway:
         wanted = {(spec.channel, spec.account): spec for spec in [terminal, webchat, *specs]}
         for key, row in list(self._supervised.items()):
             if key not in wanted or wanted[key].fingerprint != row.fingerprint:
-                row.task.cancel()
-                self.connections.remove(*key)
-                del self._supervised[key]
+                self._end(key)
         assert self._group is not None
         for key, spec in wanted.items():
             if key not in self._supervised:
@@ -267,21 +276,38 @@ class Gateway:
                     faults=self._faults,
                     commands=COMMAND_MENU,
                 )
-                task = self._group.create_task(supervisor.run(), name=f"supervisor:{key[0]}/{key[1]}")
+                work = _after(self._ending.get(key), supervisor)
+                task = self._group.create_task(work, name=f"supervisor:{key[0]}/{key[1]}")
                 self._supervised[key] = _Supervised(spec.fingerprint, supervisor, task)
+
+    def _end(self, key: tuple[str, str]) -> asyncio.Task[None]:
+        """Disconnect an account; whoever connects it again waits until it is."""
+        task = self._supervised.pop(key).task
+        self.connections.remove(*key)
+        self._ending[key] = task
+
+        def ended(_: asyncio.Task[None]) -> None:
+            if self._ending.get(key) is task:
+                del self._ending[key]
+
+        task.add_done_callback(ended)
+        task.cancel()
+        return task
 
     def _webchat(self, hooks: AdapterHooks) -> WebchatAdapter:
         return WebchatAdapter(self._desk.streams.show, hooks)
 
-    def stop_account(self, channel: str, account: str) -> bool:
-        """Disconnect an account until it is started again, or the configuration is read again."""
-        row = self._supervised.pop((channel, account), None)
-        if row is None:
+    async def stop_account(self, channel: str, account: str) -> bool:
+        """Disconnect an account until it is started again, or the configuration is read again.
+
+        Returns once it is disconnected, or takes too long for that; nobody else connects it meanwhile.
+        """
+        if (channel, account) not in self._supervised:
             return False
-        row.task.cancel()
-        self.connections.remove(channel, account)
+        task = self._end((channel, account))
         stopped = self.connections.add(channel, account)
         stopped.state, stopped.reason = ConnectionState.STOPPED, "stopped by an operator"
+        await asyncio.wait([task], timeout=STOP_ACCOUNT_SECONDS)
         return True
 
     def start_account(self, channel: str, account: str) -> bool:

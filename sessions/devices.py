@@ -12,6 +12,8 @@ KEEP_DECIDED = HOUR
 """How long a decided or expired request is kept for those who wait for it."""
 KEEP_KEYS = 7 * DAY
 """How long a repeated request is recognised."""
+MAX_ATTEMPTS = 10_000
+"""Addresses whose wrong secrets are kept; the ones unused for longest are forgotten first."""
 MAX_PENDING = 64
 """Requests that may be pending; the oldest gives way."""
 
@@ -120,6 +122,17 @@ class SetupCode:
     expires_at: int
 
 
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """Wrong secrets of one kind from one address: when the latest came, and until when it is locked out (0: not)."""
+
+    address: str
+    kind: str
+    failures: tuple[int, ...]
+    locked_until: int
+    updated_at: int
+
+
 ChangeDevice = Callable[[Device | None], Device | None]
 """From a device as it stands to how it is to be; None removes it. Called inside the transaction; must be pure."""
 
@@ -167,6 +180,22 @@ class DeviceStore(Protocol):
 
     async def take_setup_code(self, digest: str) -> SetupCode | None:
         """Use a setup code up; None when it is unknown, used or expired."""
+        ...
+
+
+class AttemptStore(Protocol):
+    """Wrong secrets, so that a restart forgives nobody."""
+
+    async def attempts(self) -> Sequence[Attempts]:
+        """Return what is kept, the newest first; at most `MAX_ATTEMPTS`."""
+        ...
+
+    async def put_attempts(self, attempts: Attempts, oldest: int) -> None:
+        """Keep the wrong secrets of an address, and forget what was last changed before `oldest`."""
+        ...
+
+    async def forget_attempts(self, address: str, kind: str) -> None:
+        """Forget the wrong secrets of an address."""
         ...
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from tidegate.events import Address, MessageEvent
-from tidegate.sessions.devices import DeviceStore, IdempotencyStore
+from tidegate.sessions.devices import AttemptStore, DeviceStore, IdempotencyStore
 from tidegate.sessions.model import (
     Appended,
     Changed,
@@ -257,6 +257,7 @@ class Store(
     OperatorStore,
     DeviceStore,
     IdempotencyStore,
+    AttemptStore,
     Protocol,
 ):
     """Everything; callers ask for the small protocols."""

@@ -247,7 +247,7 @@ class Doorkeeper:
         token = value.strip() if scheme.lower() == "bearer" else ""
         method = self.method_of(peer, Offered(token=token), headers)
         if method is not None:
-            self.limiter.succeeded(peer.ip, SecretKind.SHARED)
+            await self.limiter.succeeded(peer.ip, SecretKind.SHARED)
             return method
         if not token:
             raise unauthorized(f"{self.settings.mode}_missing")

@@ -32,6 +32,10 @@ class Plane:
     devices: DeviceBook
     facts: GatewayFacts
 
+    async def load(self) -> None:
+        """Take up what an earlier process left behind. Raises StoreError."""
+        await self.doorkeeper.limiter.load()
+
     def reload(self, loaded: Loaded, site: Site) -> None:
         """Take over the settings of another configuration, at once. Raises ConfigError and changes nothing then."""
         settings = read_settings(loaded.config.gateway, site.state_dir, loaded.environment)
@@ -60,7 +64,7 @@ def build_plane(
     loaded, state_dir, clock = gateway.loaded, gateway.site.state_dir, gateway.clock
     config = loaded.config.gateway
     settings = read_settings(config, state_dir, loaded.environment)
-    doorkeeper = Doorkeeper(settings, AttemptLimiter(clock, settings.rules))
+    doorkeeper = Doorkeeper(settings, AttemptLimiter(clock, settings.rules, gateway.store))
     facts = GatewayFacts(gateway)
     devices = DeviceBook(gateway.store, hub, doorkeeper, clock, state_dir, loopback_only=config.bind == "loopback")
     table = MethodTable([*core_methods(hub, facts), *device_methods(devices), *methods])

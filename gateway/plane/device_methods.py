@@ -162,12 +162,14 @@ class _Devices:
         self._may_touch(call.caller, device)
         await self._change(call.caller, device, lambda _: None)
         self._hub.close_device(device)
+        self._book.tell_changed(device, call.caller)
         return {"deviceId": device}
 
     async def rename(self, call: Call) -> Any:
         device, label = call.params.deviceId, call.params.label.strip()
         self._may_touch(call.caller, device)
         await self._change(call.caller, device, lambda d: replace(d, about=replace(d.about, label=label)))
+        self._book.tell_changed(device, call.caller)
         return {"deviceId": device, "label": label}
 
     async def _change(self, caller: Caller, device: str, change: Callable[[Device], Device | None]) -> None:
@@ -233,8 +235,10 @@ class _Devices:
         if caller.device == params.deviceId and caller.method == "device-token" and caller.role.value == params.role:
             answer |= {"tokenDelivery": "in-band", "token": book.token_text(params.deviceId, token)}
             self._close_others(caller)
+            self._book.tell_changed(params.deviceId, caller)
             return answer
         self._hub.close_device(params.deviceId)
+        self._book.tell_changed(params.deviceId, caller)
         return answer | {"tokenDelivery": "withheld-cross-device"}
 
     def _close_others(self, caller: Caller) -> None:
@@ -253,6 +257,7 @@ class _Devices:
 
         await self._change_token(call, revoke)
         self._hub.close_device(call.params.deviceId)
+        self._book.tell_changed(call.params.deviceId, call.caller)
         return {"deviceId": call.params.deviceId, "role": role, "revokedAtMs": now // 1000}
 
     async def request_upgrade(self, call: Call) -> Any:

@@ -188,7 +188,7 @@ class DeviceBook:
             raise unauthorized(f"{_secret_mode(keeper)}_mismatch", next_step="retry_with_device_token", can_retry=True)
         assert device is not None
         assert token is not None
-        keeper.limiter.succeeded(peer.ip, SecretKind.DEVICE)
+        await keeper.limiter.succeeded(peer.ip, SecretKind.DEVICE)
         if not within(asker.scopes, token.scopes):
             raise unauthorized("scope_mismatch", next_step="review_auth_configuration")
         return device
@@ -224,6 +224,7 @@ class DeviceBook:
         )
         assert device is not None
         log.info("device.paired", device=device.id[:12], via="silent", role=request.role)
+        self.tell_changed(device.id)
         return device
 
     async def _ask(self, asker: Asker, device: Device | None, why: str) -> Refused:
@@ -253,6 +254,15 @@ class DeviceBook:
             "ts": self._clock.now() // 1000,
         }
         self.hub.publish(PlaneEvent("device.pair.resolved", payload))
+
+    def tell_changed(self, device: str, by: Caller | None = None) -> None:
+        """Tell those who may decide that the list of devices changed; whoever changed it knows.
+
+        What is approved or rejected is told as resolved instead.
+        """
+        others = frozenset(c.id for c in self.hub.connections if by is None or c.id != by.connection)
+        payload = {"deviceId": device, "ts": self._clock.now() // 1000}
+        self.hub.publish(PlaneEvent("device.pair.changed", payload, only=others))
 
     def _request(self, asker: Asker, *, is_repair: bool) -> DeviceRequest:
         assert asker.device is not None
@@ -346,6 +356,7 @@ class DeviceBook:
         )
         assert device is not None
         log.info("device.paired", device=device.id[:12], via="bootstrap", role=request.role)
+        self.tell_changed(device.id)
         return device
 
     def may_give(self, caller: Caller, role: str, scopes: Iterable[str]) -> bool:

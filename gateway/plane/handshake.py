@@ -270,7 +270,7 @@ class Handshake:
             keeper.check_not_locked(peer, SecretKind.SHARED)
         method = keeper.method_of(peer, offered, headers)
         if method is not None:
-            keeper.limiter.succeeded(peer.ip, SecretKind.SHARED)
+            await keeper.limiter.succeeded(peer.ip, SecretKind.SHARED)
         if device is not None:
             asker = Asker(peer, role, tuple(params.scopes), client_info(params), offered, method, device)
             return await self._devices.admit(asker)

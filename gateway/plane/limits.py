@@ -7,15 +7,25 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from tidegate.clock import Clock
+import structlog
+
+from tidegate.clock import SECOND, Clock
+from tidegate.errors import StoreError
 from tidegate.gateway.plane.contract import Code, RpcError
+from tidegate.sessions.devices import Attempts, AttemptStore
 
 MAX_REMEMBERED = 10_000
 """Addresses whose failures are remembered; the ones unused for longest are forgotten first."""
 MAX_WAIT = 15.0
 """Seconds that an answer is delayed at most, however many stand in line."""
+MAX_TIMES = 64
+"""Wrong secrets of one address whose times are remembered."""
+MAX_ADDRESS = 64
 MAX_DELAYED = 32
 """Wrong secrets of one local kind that may wait for their answer at a time."""
+
+
+log = structlog.get_logger("plane")
 
 
 class SecretKind(StrEnum):
@@ -53,12 +63,31 @@ class _Record:
 
 
 class AttemptLimiter:
-    """Counts wrong secrets per client address and kind."""
+    """Counts wrong secrets per client address and kind.
 
-    def __init__(self, clock: Clock, rules: AttemptRules) -> None:
+    Args:
+        store: Keeps the counts over a restart; without it they end with the process.
+    """
+
+    def __init__(self, clock: Clock, rules: AttemptRules, store: AttemptStore | None = None) -> None:
         self._clock = clock
+        self._store = store
         self.rules = rules
         self._records: OrderedDict[tuple[str, SecretKind], _Record] = OrderedDict()
+
+    async def load(self) -> None:
+        """Take up the counts of an earlier process. Raises StoreError."""
+        if self._store is None:
+            return
+        now, wall = self._clock.monotonic(), self._clock.now()
+        for row in reversed(await self._store.attempts()):
+            if row.kind not in set(SecretKind):
+                continue
+            # A clock that was put back must not lock anybody out for longer than the rules say.
+            left = min((row.locked_until - wall) / SECOND, max(self.rules.lockout, self.rules.window))
+            failures = [now - max(0.0, (wall - at) / SECOND) for at in row.failures[-MAX_TIMES:]]
+            record = _Record(failures, now + left if left > 0 else 0.0)
+            self._records[row.address, SecretKind(row.kind)] = record
 
     def seconds_locked(self, ip: str, kind: SecretKind) -> float:
         """Return for how long no secret of this kind is looked at; 0 when it is."""
@@ -76,25 +105,46 @@ class AttemptLimiter:
         self._records.move_to_end((ip, kind))
         while len(self._records) > MAX_REMEMBERED:
             self._records.popitem(last=False)
-        record.failures = [*[at for at in record.failures if now - at < rules.window][-64:], now]
+        record.failures = [*[at for at in record.failures if now - at < rules.window][-MAX_TIMES:], now]
         if not (is_local and rules.exempt_loopback):
             if len(record.failures) >= rules.max_attempts:
                 record.locked_until = now + (rules.lockout or rules.window)
+            await self._keep(ip, kind, record)
             return
         delay = min(rules.local_delay * 2 ** (len(record.failures) - 1), rules.local_delay_max)
         # Answers stand in one line: trying many at a time gains nothing.
         record.answer_at = max(record.answer_at, now) + delay
         record.waiting += 1
         try:
+            await self._keep(ip, kind, record)
             await asyncio.sleep(min(record.answer_at - now, MAX_WAIT))
         finally:
             record.waiting -= 1
 
-    def succeeded(self, ip: str, kind: SecretKind) -> None:
+    async def _keep(self, ip: str, kind: SecretKind, record: _Record) -> None:
+        """Make a count durable. One that cannot be is still a count: nobody comes in more easily for that."""
+        if self._store is None:
+            return
+        now, wall = self._clock.monotonic(), self._clock.now()
+        failures = tuple(wall - int((now - at) * SECOND) for at in record.failures)
+        locked = wall + int((record.locked_until - now) * SECOND) if record.locked_until > now else 0
+        oldest = wall - int((self.rules.window + self.rules.lockout) * SECOND)
+        try:
+            await self._store.put_attempts(Attempts(ip[:MAX_ADDRESS], kind.value, failures, locked, wall), oldest)
+        except StoreError as error:
+            log.warning("plane.attempt_not_kept", reason=str(error))
+
+    async def succeeded(self, ip: str, kind: SecretKind) -> None:
         """Forget the failures of an address that showed the right secret."""
         record = self._records.get((ip, kind))
-        if record is not None and not record.waiting:
-            del self._records[(ip, kind)]
+        if record is None or record.waiting:
+            return
+        del self._records[(ip, kind)]
+        if self._store is not None:
+            try:
+                await self._store.forget_attempts(ip[:MAX_ADDRESS], kind.value)
+            except StoreError as error:
+                log.warning("plane.attempt_not_forgotten", reason=str(error))
 
 
 class WriteBudget:

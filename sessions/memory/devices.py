@@ -10,7 +10,9 @@ from tidegate.clock import Clock
 from tidegate.sessions.devices import (
     KEEP_DECIDED,
     KEEP_KEYS,
+    MAX_ATTEMPTS,
     MAX_PENDING,
+    Attempts,
     ChangeDevice,
     Device,
     DeviceRequest,
@@ -90,8 +92,23 @@ def claim_key(tables: Tables, where: tuple[str, str, str], response: str, now: i
     return None
 
 
+def newest_attempts(tables: Tables) -> list[Attempts]:
+    """Return wrong secrets, the newest first."""
+    return sorted(tables.attempts.values(), key=lambda row: (-row.updated_at, row.address, row.kind))
+
+
+def put_attempts(tables: Tables, attempts: Attempts, oldest: int) -> None:
+    """Keep the wrong secrets of an address."""
+    tables.attempts[attempts.address, attempts.kind] = attempts
+    for row in newest_attempts(tables)[MAX_ATTEMPTS:]:
+        del tables.attempts[row.address, row.kind]
+    for key, row in list(tables.attempts.items()):
+        if row.updated_at < oldest:
+            del tables.attempts[key]
+
+
 class MemoryDevices:
-    """The part of the store that is about devices; see `DeviceStore` and `IdempotencyStore`."""
+    """The part of the store that is about devices; see `DeviceStore`, `IdempotencyStore` and `AttemptStore`."""
 
     _clock: Clock
 
@@ -157,3 +174,15 @@ class MemoryDevices:
         """See `IdempotencyStore`."""
         found = self._read().request_keys.get((caller, method, key))
         return found[0] if found is not None else None
+
+    async def attempts(self) -> Sequence[Attempts]:
+        """See `AttemptStore`."""
+        return newest_attempts(self._read())
+
+    async def put_attempts(self, attempts: Attempts, oldest: int) -> None:
+        """See `AttemptStore`."""
+        self._write(lambda t: put_attempts(t, attempts, oldest))
+
+    async def forget_attempts(self, address: str, kind: str) -> None:
+        """See `AttemptStore`."""
+        self._write(lambda t: t.attempts.pop((address, kind), None) and None)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from tidegate.events import Address, MessageEvent
-from tidegate.sessions.devices import Device, DeviceRequest, SetupCode
+from tidegate.sessions.devices import Attempts, Device, DeviceRequest, SetupCode
 from tidegate.sessions.model import DeliveryKind, DeliveryState, EventState, PairingRequest, QueuedEvent, TurnState
 from tidegate.sessions.queueing import QueueState
 
@@ -139,6 +139,7 @@ class Tables:
     device_requests: dict[str, DeviceRequest] = field(default_factory=dict)
     setup_codes: dict[str, SetupCode] = field(default_factory=dict)
     request_keys: dict[tuple[str, str, str], tuple[str, int]] = field(default_factory=dict)
+    attempts: dict[tuple[str, str], Attempts] = field(default_factory=dict)
 
     def snapshot(self) -> Tables:
         """Return a copy that later changes do not reach."""

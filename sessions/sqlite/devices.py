@@ -13,8 +13,10 @@ from tidegate.sessions.codec import dump_json
 from tidegate.sessions.devices import (
     KEEP_DECIDED,
     KEEP_KEYS,
+    MAX_ATTEMPTS,
     MAX_PENDING,
     About,
+    Attempts,
     ChangeDevice,
     Device,
     DeviceRequest,
@@ -189,8 +191,33 @@ def recall_key(connection: Connection, where: tuple[str, str, str]) -> str | Non
     return row[0] if row else None
 
 
+def load_attempts(connection: Connection) -> list[Attempts]:
+    """Return wrong secrets, the newest first."""
+    rows = connection.execute(
+        "SELECT address, kind, failures, locked_until, updated_at FROM auth_attempts"
+        " ORDER BY updated_at DESC, address, kind LIMIT ?",
+        (MAX_ATTEMPTS,),
+    )
+    return [Attempts(row[0], row[1], tuple(json.loads(row[2])), row[3], row[4]) for row in rows]
+
+
+def put_attempts(connection: Connection, attempts: Attempts, oldest: int) -> None:
+    """Keep the wrong secrets of an address; see `AttemptStore.put_attempts`."""
+    row = (attempts.address, attempts.kind, dump_json(attempts.failures), attempts.locked_until, attempts.updated_at)
+    connection.execute("INSERT OR REPLACE INTO auth_attempts VALUES (?,?,?,?,?)", row)
+    connection.execute("DELETE FROM auth_attempts WHERE updated_at < ?", (oldest,))
+    # Counting is cheap here: the table is small, and wrong secrets are rare or slowed down.
+    (count,) = connection.execute("SELECT count(*) FROM auth_attempts").fetchone()
+    if count > MAX_ATTEMPTS:
+        connection.execute(
+            "DELETE FROM auth_attempts WHERE (address, kind) IN"
+            " (SELECT address, kind FROM auth_attempts ORDER BY updated_at, address DESC, kind DESC LIMIT ?)",
+            (count - MAX_ATTEMPTS,),
+        )
+
+
 class SqliteDevices:
-    """The part of the store that is about devices; see `DeviceStore` and `IdempotencyStore`."""
+    """The part of the store that is about devices; see `DeviceStore`, `IdempotencyStore` and `AttemptStore`."""
 
     _writer: Writer
     _clock: Clock
@@ -251,3 +278,16 @@ class SqliteDevices:
     async def recall_key(self, caller: str, method: str, key: str) -> str | None:
         """See `IdempotencyStore`."""
         return await self._writer.run(lambda c: recall_key(c, (caller, method, key)))
+
+    async def attempts(self) -> Sequence[Attempts]:
+        """See `AttemptStore`."""
+        return await self._writer.run(load_attempts)
+
+    async def put_attempts(self, attempts: Attempts, oldest: int) -> None:
+        """See `AttemptStore`."""
+        await self._writer.run(lambda c: put_attempts(c, attempts, oldest))
+
+    async def forget_attempts(self, address: str, kind: str) -> None:
+        """See `AttemptStore`."""
+        sql = "DELETE FROM auth_attempts WHERE address = ? AND kind = ?"
+        await self._writer.run(lambda c: c.execute(sql, (address, kind)) and None)

@@ -263,7 +263,8 @@ async def test_every_listed_method_is_answered_and_empty_lists_are_empty(tmp_pat
         assert (await talk.ok("question.list"))["questions"] == []
         assert await talk.ok("plugin.approval.list") == []
         assert await talk.ok("last-heartbeat") is None
-        error = await talk.error("cron.add", name="x")
+        job = {"schedule": {"kind": "every", "everyMs": 1}, "payload": {"kind": "systemEvent", "text": "x"}}
+        error = await talk.error("cron.add", name="x", sessionTarget="main", wakeMode="now", **job)
         assert (error["code"], "not available" in error["message"]) == ("UNAVAILABLE", True)
         error = await talk.error("cron.remove", id="j1")
         assert error["details"] == {"code": "CRON_JOB_NOT_FOUND", "jobId": "j1"}

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import Field
 
+from tidegate.config.paths import KeyPath
+from tidegate.config.sections.base import normalize_id
+from tidegate.config.store import REMOVED
 from tidegate.gateway.connections import Connection, ConnectionState
 from tidegate.gateway.plane.contract import Call, Code, Method, Params, RpcError, Scope
 from tidegate.gateway.plane.methods.desk import Desk
+from tidegate.gateway.plane.methods.settings import Settings
 from tidegate.gateway.plane.methods.talk import CALLER
 from tidegate.gateway.ruleset import OWN_CHANNELS
 from tidegate.sessions.model import Delivery, DeliveryState
@@ -21,6 +25,9 @@ RECEIPT_SECONDS = 15.0
 LOOK_SECONDS = 0.05
 Text = Annotated[str, Field(min_length=1)]
 _OPEN = (DeliveryState.DUE, DeliveryState.SENDING)
+_LOGIN_KEYS = ("botToken", "tokenFile")
+_VARIABLES = {"telegram": "TELEGRAM_BOT_TOKEN"}
+"""Variables that hold the token of a channel's account `default`."""
 
 
 class ChannelsStatus(Params):
@@ -152,7 +159,7 @@ class Channels:
     async def stop(self, call: Call) -> Any:
         """Disconnect an account."""
         channel, account = self._account(call.params, call.method)
-        stopped = self._desk.gateway.stop_account(channel, account)
+        stopped = await self._desk.gateway.stop_account(channel, account)
         return {"ok": True, "channel": channel, "accountId": account, "stopped": stopped}
 
     async def start(self, call: Call) -> Any:
@@ -162,10 +169,18 @@ class Channels:
         return {"ok": True, "channel": channel, "accountId": account, "started": started}
 
     async def logout(self, call: Call) -> Any:
-        """Disconnect an account. Its token stands in the configuration and stays there."""
+        """Disconnect an account and take its token out of the configuration; one in a variable stays in force."""
         channel, account = self._account(call.params, call.method)
-        self._desk.gateway.stop_account(channel, account)
-        about = {"cleared": False, "loggedOut": False, "envToken": False}
+        await self._desk.gateway.stop_account(channel, account)
+        settings = Settings(self._desk)
+        plain, base_hash = await settings.read()
+        changes: list[tuple[KeyPath, object]] = [(path, REMOVED) for path in _logins(plain, channel, account)]
+        if changes:
+            await settings.change(changes, base_hash, "channels-logout", f"logged out of {channel}")
+        by_variable = account == "default" and bool(
+            self._desk.gateway.loaded.environment.get(_VARIABLES.get(channel, ""))
+        )
+        about = {"cleared": bool(changes), "loggedOut": not by_variable, "envToken": by_variable}
         return {"channel": channel, "accountId": account, **about}
 
     async def send(self, call: Call) -> Any:
@@ -307,6 +322,21 @@ def _receipt(channel: str, to: str, parts: Sequence[Delivery]) -> dict[str, Any]
         raise RpcError(Code.UNAVAILABLE, f"Error: {channel}: {bad.reason or bad.state.value}", details)
     ids = [part.platform_id for part in parts if part.platform_id]
     return {"messageId": ids[-1] if ids else None, "messageIds": ids, "chatId": to}
+
+
+def _logins(plain: Mapping[str, Any], channel: str, account: str) -> list[KeyPath]:
+    """Return where the configuration says how an account logs in."""
+    section = (plain.get("channels") or {}).get(channel)
+    if not isinstance(section, Mapping):
+        return []
+    found: list[KeyPath] = []
+    accounts = section.get("accounts")
+    for name, options in accounts.items() if isinstance(accounts, Mapping) else ():
+        if normalize_id(name, "default") == account and isinstance(options, Mapping):
+            found += [("channels", channel, "accounts", name, key) for key in _LOGIN_KEYS if key in options]
+    if account == "default":
+        found += [("channels", channel, key) for key in _LOGIN_KEYS if key in section]
+    return found
 
 
 def _approve_scope(params: PairingDecision) -> Scope:

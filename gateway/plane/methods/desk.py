@@ -39,7 +39,7 @@ class OperatedGateway(Protocol):
     wakeups: Wakeups
     settings: SessionSettings
 
-    def stop_account(self, channel: str, account: str) -> bool:
+    async def stop_account(self, channel: str, account: str) -> bool:
         """Disconnect an account until it is started again; False when there is none."""
         ...
 

@@ -125,7 +125,7 @@ class Settings:
             raise RpcError(Code.INVALID_REQUEST, "config base hash required; re-run config.get and retry with baseHash")
         _, before, _ = await asyncio.to_thread(self._read)
         changes = list(_difference(before, _restored(wanted, before)))
-        return await self._change(changes, params.baseHash, "config-apply", None)
+        return await self.change(changes, params.baseHash, "config-apply", None)
 
     async def patch(self, call: Call) -> Any:
         """Merge a patch into the file: objects merge, null removes, everything else replaces."""
@@ -137,7 +137,7 @@ class Settings:
             where = ", ".join(format_path(path) for path, _ in changes) or "this change"
             message = f"config base hash required for {where}; re-run config.get and retry with baseHash"
             raise RpcError(Code.INVALID_REQUEST, message)
-        return await self._change(changes, params.baseHash, "config-patch", params.note)
+        return await self.change(changes, params.baseHash, "config-patch", params.note)
 
     def _parse(self, raw: str) -> dict[str, Any]:
         path = self._desk.gateway.site.config_path
@@ -148,9 +148,18 @@ class Settings:
         except ValueError as error:
             raise RpcError(Code.INVALID_REQUEST, str(error)) from error
 
-    async def _change(
+    async def read(self) -> tuple[dict[str, Any], str]:
+        """Return what the file says, and the hash that a change of it has to name."""
+        config_hash = await asyncio.to_thread(self._hash)
+        _, plain, problems = await asyncio.to_thread(self._read)
+        if problems:
+            raise RpcError(Code.UNAVAILABLE, f"the configuration cannot be read: {problems[0]['message']}")
+        return plain, config_hash
+
+    async def change(
         self, changes: list[tuple[KeyPath, object]], base_hash: str, kind: str, note: str | None
     ) -> dict[str, Any]:
+        """Change the file if it is still what the hash says, and go on with it. Raises RpcError."""
         desk = self._desk
         writer = self._writer()
         if base_hash.removeprefix(HASH) != await asyncio.to_thread(writer.base_hash):

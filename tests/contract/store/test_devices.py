@@ -6,7 +6,17 @@ from dataclasses import replace
 
 from contract.store.world import World
 from tidegate.clock import DAY, HOUR, MINUTE
-from tidegate.sessions.devices import MAX_PENDING, About, Device, DeviceRequest, DeviceToken, SetupCode
+from tidegate.sessions.devices import (
+    MAX_PENDING,
+    About,
+    Attempts,
+    Device,
+    DeviceRequest,
+    DeviceToken,
+    NodeRequest,
+    NodeSurface,
+    SetupCode,
+)
 
 ABOUT = About("Laptop", "linux", "Linux", "cli", "cli")
 
@@ -124,3 +134,34 @@ async def test_old_keys_are_forgotten(world: World) -> None:
     world.clock.advance(8 * DAY // 1_000_000)
     assert await world.store.claim_key("d1", "agent", "other", "new") is None
     assert await world.store.recall_key("d1", "agent", "k") is None
+
+
+async def test_what_a_device_offers_as_a_node_is_kept_and_goes_with_it(world: World) -> None:
+    asked = NodeRequest("r1", ("canvas",), ("system.run", "location.get"), 9)
+    surface = NodeSurface(("canvas",), ("location.get",), "1.0", 5, 6, 7, asked)
+    await world.store.change_device("d1", lambda _: replace(device(), node=surface))
+    await world.restart()
+    assert await world.store.device("d1") == replace(device(), node=surface)
+    settled = replace(surface, asked=None)
+    await world.store.change_device("d1", lambda found: found and replace(found, node=settled))
+    assert await world.store.device("d1") == replace(device(), node=settled)
+    await world.store.change_device("d1", lambda _: None)
+    await world.store.change_device("d1", lambda _: device())
+    assert await world.store.device("d1") == device()
+
+
+async def test_wrong_secrets_are_kept_over_a_restart_until_they_are_old_or_forgiven(world: World) -> None:
+    first = Attempts("198.51.100.7", "shared", (1, 2, 3), 900, 10)
+    second = Attempts("198.51.100.7", "device", (4,), 0, 20)
+    await world.store.put_attempts(first, 0)
+    await world.store.put_attempts(second, 0)
+    await world.restart()
+    assert list(await world.store.attempts()) == [second, first]
+    changed = replace(first, failures=(3, 5), updated_at=30)
+    await world.store.put_attempts(changed, 20)
+    assert list(await world.store.attempts()) == [changed, second]
+    await world.store.put_attempts(changed, 21)
+    assert list(await world.store.attempts()) == [changed]
+    await world.store.forget_attempts("198.51.100.7", "shared")
+    await world.store.forget_attempts("198.51.100.7", "unknown")
+    assert list(await world.store.attempts()) == []

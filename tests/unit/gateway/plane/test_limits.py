@@ -6,6 +6,7 @@ from fakes.event_loop import on_loop
 from tidegate.clock import ManualClock
 from tidegate.gateway.plane.contract import RpcError
 from tidegate.gateway.plane.limits import MAX_REMEMBERED, AttemptLimiter, AttemptRules, SecretKind, WriteBudget
+from tidegate.sessions.memory.store import MemoryStore
 
 FAR = "198.51.100.7"
 
@@ -39,7 +40,7 @@ async def test_failures_of_another_minute_do_not_count() -> None:
 async def test_the_right_secret_forgets_failures() -> None:
     limiter = AttemptLimiter(ManualClock(), AttemptRules(max_attempts=2))
     await limiter.failed(FAR, SecretKind.SHARED, is_local=False)
-    limiter.succeeded(FAR, SecretKind.SHARED)
+    await limiter.succeeded(FAR, SecretKind.SHARED)
     await limiter.failed(FAR, SecretKind.SHARED, is_local=False)
     assert limiter.seconds_locked(FAR, SecretKind.SHARED) == 0
 
@@ -72,3 +73,38 @@ def test_the_write_budget_comes_back_with_time() -> None:
     budget.spend("d2", "config.set")
     clock.advance(60)
     budget.spend("d1", "config.set")
+
+
+@on_loop
+async def test_a_restart_forgives_nobody_and_forgets_what_is_old() -> None:
+    clock = ManualClock()
+    store, rules = MemoryStore(clock), AttemptRules(max_attempts=2)
+    await store.open()
+    before = AttemptLimiter(clock, rules, store)
+    await before.failed(FAR, SecretKind.SHARED, is_local=False)
+    await before.failed(FAR, SecretKind.SHARED, is_local=False)
+    await before.failed("198.51.100.8", SecretKind.SHARED, is_local=False)
+    clock.advance(10)
+    after = AttemptLimiter(clock, rules, store)
+    await after.load()
+    assert after.seconds_locked(FAR, SecretKind.SHARED) == 290
+    assert after.seconds_locked("198.51.100.8", SecretKind.SHARED) == 0
+    await after.failed("198.51.100.8", SecretKind.SHARED, is_local=False)
+    assert after.seconds_locked("198.51.100.8", SecretKind.SHARED) == 300
+    clock.advance(301)
+    await after.succeeded(FAR, SecretKind.SHARED)
+    await after.failed("198.51.100.9", SecretKind.SHARED, is_local=False)
+    assert {row.address for row in await store.attempts()} == {"198.51.100.8", "198.51.100.9"}
+
+
+@on_loop
+async def test_a_clock_that_was_put_back_locks_nobody_out_for_longer_than_the_rules_say() -> None:
+    clock = ManualClock()
+    store = MemoryStore(clock)
+    await store.open()
+    later = ManualClock(clock.now() + 86_400 * 1_000_000)
+    limiter = AttemptLimiter(later, AttemptRules(max_attempts=1), store)
+    await limiter.failed(FAR, SecretKind.SHARED, is_local=False)
+    after = AttemptLimiter(clock, AttemptRules(max_attempts=1), store)
+    await after.load()
+    assert after.seconds_locked(FAR, SecretKind.SHARED) == 300
