@@ -66,13 +66,13 @@ class WorkspaceFiles:
         """
         return await self._in_thread(lambda: self._read(path, max_bytes))
 
-    async def write(self, path: str, data: bytes) -> bool:
+    async def write(self, path: str, data: bytes, max_bytes: int = MAX_WRITE_BYTES) -> bool:
         """Replace or make a file, in one step, with the folders above it. Return whether it is new.
 
         Raises:
             ToolFailure: The content is too large, or the path is outside the workspace or a folder.
         """
-        return await self._in_thread(lambda: self._write(path, data))
+        return await self._in_thread(lambda: self._write(path, data, max_bytes))
 
     async def entries(self, path: str) -> list[Entry]:
         """Return what is in a folder, by name.
@@ -149,9 +149,9 @@ class WorkspaceFiles:
             raise ToolFailure(f"{_shown(path)} is larger than {max_bytes} bytes")
         return data
 
-    def _write(self, path: str, data: bytes) -> bool:
-        if len(data) > MAX_WRITE_BYTES:
-            raise ToolFailure(f"the content is larger than {MAX_WRITE_BYTES} bytes")
+    def _write(self, path: str, data: bytes, max_bytes: int) -> bool:
+        if len(data) > max_bytes:
+            raise ToolFailure(f"the content is larger than {max_bytes} bytes")
         parts = self._parts(path)
         if not parts:
             raise ToolFailure(f"{_shown(path)} is a folder")

@@ -128,7 +128,7 @@ class Gateway:
         self._owner = new_id()
         self._started_at = clock.now()
         self._zone = _local_zone()
-        self._blobs = BlobStore(site.state_dir / "blobs")
+        self.blobs = BlobStore(site.state_dir / "blobs")
         self._cooldowns = StoredCooldowns(store)
         self._people = People(store)
         self.settings = SessionSettings(store)
@@ -149,7 +149,7 @@ class Gateway:
             store,
             self.connections,
             wakeups,
-            self._blobs,
+            self.blobs,
             bus,
             clock,
             self._faults,
@@ -164,8 +164,8 @@ class Gateway:
             connections=self.connections,
             outbox=self.outbox,
             presence=Presence(self.connections, self.outbox),
-            inbound_media=InboundMedia(self.connections, self._blobs, store),
-            outbound_media=OutboundMedia(self._blobs),
+            inbound_media=InboundMedia(self.connections, self.blobs, store),
+            outbound_media=OutboundMedia(self.blobs),
             bus=bus,
             clock=clock,
             render=self.renderers.render,
@@ -326,7 +326,7 @@ class Gateway:
         return AgentFactory(
             loaded,
             http=self._http,
-            blobs=self._blobs,
+            blobs=self.blobs,
             cooldowns=self._cooldowns,
             clock=self.clock,
             local_zone=self._zone,

@@ -71,13 +71,10 @@ class InboundMedia:
             return f"location: {name}", None
         if attachment.problem:
             return f"{name}: not received ({attachment.problem})", None
-        where = event.address
-        adapter = await self._connections.wait_for(where.channel, where.account, WAIT_FOR_ADAPTER)
         try:
-            content = await _fetch(adapter, attachment, rules.media_max)
-            blob = await self._blobs.put(content)
+            content, blob = await self._content(event, attachment, rules.media_max)
             path = f"{FOLDER}/{_place(event)}-{event.message_id}-{_safe_name(attachment)}"
-            await workspace.write(path, content)
+            await workspace.write(path, content, rules.media_max)
         except (DeliveryError, AdapterUnavailable, StoreUnavailable, ToolFailure) as error:
             log.warning("media.not_fetched", lane=str(event.address), kind=attachment.kind.value, reason=str(error))
             return f"{name}: not received ({error}). Tell the sender.", None
@@ -85,6 +82,15 @@ class InboundMedia:
         if attachment.kind is MediaKind.IMAGE and attachment.mime in _MODEL_IMAGES and len(content) <= MAX_IMAGE:
             image = Image(blob, attachment.mime)
         return f"{attachment.kind.value} {name} ({len(content)} bytes), saved as {path}", image
+
+    async def _content(self, event: MessageEvent, attachment: Attachment, limit: int) -> tuple[bytes, str]:
+        """Return what is in a file, and its address in the blob store. What came with the message is there already."""
+        if attachment.blob is not None:
+            return await self._blobs.load(attachment.blob), attachment.blob
+        where = event.address
+        adapter = await self._connections.wait_for(where.channel, where.account, WAIT_FOR_ADAPTER)
+        content = await _fetch(adapter, attachment, limit)
+        return content, await self._blobs.put(content)
 
 
 async def _fetch(adapter: Adapter | None, attachment: Attachment, limit: int) -> bytes:

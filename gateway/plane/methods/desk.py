@@ -20,6 +20,7 @@ from tidegate.gateway.plane.streams import Streams
 from tidegate.gateway.session_settings import SessionSettings
 from tidegate.gateway.site import Site
 from tidegate.routing import keys
+from tidegate.sessions.blobs import BlobStore
 from tidegate.sessions.store import Store
 from tidegate.sessions.wakeups import Wakeups
 
@@ -38,6 +39,7 @@ class OperatedGateway(Protocol):
     clock: Clock
     wakeups: Wakeups
     settings: SessionSettings
+    blobs: BlobStore
 
     async def stop_account(self, channel: str, account: str) -> bool:
         """Disconnect an account until it is started again; False when there is none."""

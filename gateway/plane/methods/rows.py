@@ -11,6 +11,7 @@ from tidegate.agent_runtime.models.catalog import window_of
 from tidegate.agent_runtime.models.demo import DEMO_MODEL
 from tidegate.agent_runtime.transcript import decode_message
 from tidegate.gateway.egress import visible_so_far
+from tidegate.gateway.plane.contract import Code, RpcError
 from tidegate.gateway.plane.methods.desk import Desk
 from tidegate.gateway.plane.runs import RunState
 from tidegate.sessions.model import SessionSummary
@@ -20,6 +21,13 @@ PREVIEW = 200
 """Characters of the last message in a row."""
 LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh")
 """Thinking levels that a session may ask for."""
+
+
+def check_level(level: str) -> None:
+    """Raise RpcError when a session cannot think as much as that."""
+    if level not in LEVELS:
+        text = f'thinkingLevel "{level}" is not supported (use {"|".join(LEVELS)})'
+        raise RpcError(Code.INVALID_REQUEST, text)
 
 
 def model_of(desk: Desk, agent: str, settings: Any = None) -> tuple[str, str]:

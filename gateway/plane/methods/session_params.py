@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from tidegate.gateway.plane.contract import Params
+from tidegate.gateway.plane.methods.talk_params import File
 
 Text = Annotated[str, Field(min_length=1)]
 Label = Annotated[str, Field(min_length=1, max_length=512)]
@@ -103,6 +104,7 @@ class Create(Params):
     timeoutMs: int | None = None
     message: str | None = None
     task: str | None = None
+    attachments: list[File] | None = None
 
 
 class Patch(KeyParams):

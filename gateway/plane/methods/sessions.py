@@ -181,11 +181,11 @@ class Sessions:
         await desk.store.change_session(key, SessionChange(settings={**settings, "deleted": None}), agent)
         await desk.gateway.settings.load()
         text, run = params.message or params.task, params.idempotencyKey or new_id()
-        if text:
-            await self._talk.chat(call, key, agent, text, run)
+        if text or params.attachments:
+            await self._talk.chat(call, key, agent, text or "", run, files=params.attachments)
         desk.streams.changed(key, agent, reason="create")
         entry = await self._entry(key)
-        started = {"runStarted": True, "runId": run} if text else {"runStarted": False}
+        started = {"runStarted": True, "runId": run} if text or params.attachments else {"runStarted": False}
         return {"ok": True, "key": key, **_ids(entry), "entry": entry, **started, "resolved": self._resolved(entry)}
 
     async def _entry(self, key: str) -> dict[str, Any]:
@@ -198,9 +198,8 @@ class Sessions:
     def _check(self, settings: dict[str, Any]) -> None:
         """Raise RpcError when a setting cannot be used."""
         level = settings.get("thinkingLevel")
-        if level is not None and level not in rows.LEVELS:
-            message = f'thinkingLevel "{level}" is not supported (use {"|".join(rows.LEVELS)})'
-            raise RpcError(Code.INVALID_REQUEST, message)
+        if level is not None:
+            rows.check_level(level)
         model = settings.get("model")
         if model is not None and not all(str(model).partition("/")[::2]):
             raise RpcError(Code.INVALID_REQUEST, f'model "{model}" is not a model; write it as provider/model')

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tidegate.adapters.webchat.adapter import PERSON, address_of
 from tidegate.agent_runtime.messages import Message, Role
 from tidegate.agent_runtime.transcript import encode_message
 from tidegate.errors import StoreError
-from tidegate.events import MessageEvent, Peer, PeerKind, Sender, clean_text
+from tidegate.events import Attachment, MessageEvent, Peer, PeerKind, Sender, clean_text
 from tidegate.gateway.plane.contract import Call, Code, Method, Params, PlaneEvent, RpcError, Scope, ScopeOf
+from tidegate.gateway.plane.methods.attachments import take_attachments
 from tidegate.gateway.plane.methods.desk import Desk
+from tidegate.gateway.plane.methods.rows import check_level
 from tidegate.gateway.plane.methods.talk_params import (
     AgentCall,
     AgentWait,
     ChatAbort,
     ChatInject,
     ChatSend,
+    File,
     SessionsAbort,
     SessionSend,
     SystemEvent,
@@ -51,22 +54,43 @@ class Talk:
     async def chat_send(self, call: Call) -> Any:
         """Take a message; what follows comes as events."""
         params: ChatSend = call.params
-        if params.attachments:
-            raise RpcError(Code.INVALID_REQUEST, "attachments are not supported yet")
-        if not params.message.strip():
+        if not params.message.strip() and not params.attachments:
             raise RpcError(Code.INVALID_REQUEST, "message or attachment required")
         key, agent = self._desk.key(params.sessionKey, params.agentId)
         commands = not params.suppressCommandInterpretation
-        return await self.chat(call, key, agent, params.message, params.idempotencyKey, commands=commands)
+        await self.think(key, agent, params.thinking)
+        return await self.chat(
+            call, key, agent, params.message, params.idempotencyKey, commands=commands, files=params.attachments
+        )
 
-    async def chat(self, call: Call, key: str, agent: str, text: str, run: str, *, commands: bool = True) -> Any:
+    async def think(self, key: str, agent: str, level: str | None) -> None:
+        """Let a session think as much as a client asks for, from now on. Raises RpcError for an unknown level."""
+        if not level:
+            return
+        check_level(level)
+        row = await self._desk.store.session(key)
+        if row is None or row.settings.get("thinkingLevel", "off") != level:
+            await self._desk.store.change_session(key, SessionChange(settings={"thinkingLevel": level}), agent)
+
+    async def chat(
+        self,
+        call: Call,
+        key: str,
+        agent: str,
+        text: str,
+        run: str,
+        *,
+        commands: bool = True,
+        files: Sequence[File] | None = None,
+    ) -> Any:
         """Take a message for a session; answers as `chat.send` does."""
         known = self._desk.runs.get(run)
         if known is not None:
             return {"runId": run, "status": "ok" if known.state is RunState.ENDED else "in_flight"}
         if commands and is_abort_request(text):
             return await self._abort(key, None)
-        if not await self.say(call, key, agent, text, run, RunKind.CHAT, commands=commands):
+        stored = await take_attachments(self._desk.gateway.blobs, [file.as_sent() for file in files or ()])
+        if not await self.say(call, key, agent, text, run, RunKind.CHAT, commands=commands, files=stored):
             call.spawn(self._answered_before(run, key))
         return {"runId": run, "status": "started"}
 
@@ -85,6 +109,7 @@ class Talk:
         commands: bool = True,
         sender: Sender | None = None,
         owner: bool = True,
+        files: tuple[Attachment, ...] = (),
     ) -> bool:
         """Make a message durable as the beginning of a run; False when it was stored before.
 
@@ -101,6 +126,7 @@ class Talk:
             message_id=run,
             text=clean_text(text),
             received_at=desk.gateway.clock.now(),
+            attachments=files,
         )
         try:
             stored = await desk.gateway.inbound.receive_for(event, key, agent, commands=commands, owner=owner)
@@ -124,18 +150,19 @@ class Talk:
         """Take a message for a session that is named."""
         params: SessionSend = call.params
         key, agent = self._desk.key(params.key, params.agentId)
-        if params.attachments:
-            raise RpcError(Code.INVALID_REQUEST, "attachments are not supported yet")
-        if not params.message.strip():
+        if not params.message.strip() and not params.attachments:
             raise RpcError(Code.INVALID_REQUEST, "message or attachment required")
-        return await self.chat(call, key, agent, params.message, params.idempotencyKey or new_id())
+        await self.think(key, agent, params.thinking)
+        run = params.idempotencyKey or new_id()
+        return await self.chat(call, key, agent, params.message, run, files=params.attachments)
 
     async def agent(self, call: Call) -> Any:
         """Take a message, answer at once, and a second time when the run has ended."""
         params: AgentCall = call.params
         key, agent = await self._agent_session(params)
-        if params.attachments:
-            raise RpcError(Code.INVALID_REQUEST, "attachments are not supported yet")
+        if params.thinking:
+            check_level(params.thinking)
+        files = await take_attachments(self._desk.gateway.blobs, params.attachments)
         run, desk = params.idempotencyKey, self._desk
         accepted = {"runId": run, "sessionKey": key, "agentId": agent, "status": "accepted", "acceptedAt": desk.now()}
         before = await desk.store.claim_key(CALLER, "agent", run, json.dumps(accepted))
@@ -146,7 +173,7 @@ class Talk:
             accepted, key = stored, str(stored["sessionKey"])
         if desk.runs.get(run) is None:
             await self._override(key, agent, params)
-            fresh = await self.say(call, key, agent, params.message, run, RunKind.AGENT)
+            fresh = await self.say(call, key, agent, params.message, run, RunKind.AGENT, files=files)
             if not fresh and desk.runs.get(run) is None:
                 return {"runId": run, "status": "ok", "summary": "completed", "result": {"payloads": [], "meta": {}}}
         call.spawn(self._finish_agent(call, run, key, params.timeout))

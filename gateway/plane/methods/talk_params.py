@@ -12,6 +12,25 @@ Text = Annotated[str, Field(min_length=1)]
 Key = Annotated[str, Field(min_length=1, max_length=512)]
 
 
+class File(Params):
+    """A file that comes with a message."""
+
+    type: str | None = None
+    mimeType: str | None = None
+    fileName: str | None = None
+    origin: Literal["paste", "file"] | None = None
+    content: Any = None
+    sizeBytes: float | None = None
+    durationMs: float | None = None
+    width: float | None = None
+    height: float | None = None
+    source: dict[str, Any] | None = None
+
+    def as_sent(self) -> dict[str, Any]:
+        """Return it as the client wrote it."""
+        return self.model_dump(exclude_unset=True)
+
+
 class ChatSend(Params):
     """`chat.send`. Fields that change nothing here are taken and left alone."""
 
@@ -30,7 +49,7 @@ class ChatSend(Params):
     originatingAccountId: str | None = None
     originatingThreadId: str | None = None
     replyToId: Text | None = None
-    attachments: list[Any] | None = None
+    attachments: list[File] | None = None
     mentions: list[Any] | None = None
     workContext: dict[str, Any] | None = None
     intent: dict[str, Any] | None = None
@@ -92,7 +111,7 @@ class SessionSend(Params):
     agentId: Text | None = None
     idempotencyKey: Text | None = None
     thinking: str | None = None
-    attachments: list[Any] | None = None
+    attachments: list[File] | None = None
     mentions: list[Any] | None = None
     timeoutMs: int | None = None
 
