@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tidegate.sessions.model import Changed, SessionChange
+from tidegate.events import MessageEvent
+from tidegate.sessions.model import Changed, SessionChange, TurnState
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,38 @@ class Line:
     model: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class SessionUsage:
+    """What the turns of one session, in one day (UTC) and with one model, used, in tokens."""
+
+    session: str
+    agent: str
+    day: str
+    model: str
+    turns: int
+    tokens_in: int
+    tokens_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The turn in which a message was answered, or is to be.
+
+    Attributes:
+        state: Of the turn; a turn that runs may run for the second time.
+        conversation: Id of its conversation.
+        bodies: What the turn wrote into the transcript.
+    """
+
+    run: str
+    state: TurnState
+    conversation: str
+    model: str
+    tokens_in: int
+    tokens_out: int
+    bodies: tuple[str, ...]
+
+
 class OperatorStore(Protocol):
     """Changes that an operator makes."""
 
@@ -61,4 +94,12 @@ class OperatorStore(Protocol):
 
     async def usage(self, since: int) -> Sequence[Usage]:
         """Return what turns that began at `since` (microseconds UTC) or later used, oldest day first."""
+        ...
+
+    async def usage_of_sessions(self, since: int, key: str = "", limit: int = 10_000) -> Sequence[SessionUsage]:
+        """Return the same by session, or of one session; the newest days first, at most `limit` rows."""
+        ...
+
+    async def answered(self, event: MessageEvent) -> Answered | None:
+        """Return the newest turn that a message was part of; None when it was never taken up by one."""
         ...

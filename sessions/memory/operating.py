@@ -8,11 +8,13 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from tidegate.clock import SECOND, Clock
+from tidegate.events import MessageEvent
+from tidegate.sessions.codec import event_identity
 from tidegate.sessions.memory.inbox import change_row, session_row
 from tidegate.sessions.memory.tables import SessionRow, Tables
 from tidegate.sessions.memory.turns import append_messages, begin_conversation
 from tidegate.sessions.model import Changed, SessionChange
-from tidegate.sessions.operating import Line, Usage
+from tidegate.sessions.operating import Answered, Line, SessionUsage, Usage
 
 Result = TypeVar("Result")
 
@@ -63,6 +65,39 @@ def usage(tables: Tables, since: int) -> list[Usage]:
     return [found[key] for key in sorted(found)]
 
 
+def usage_of_sessions(tables: Tables, since: int, key: str, limit: int) -> list[SessionUsage]:
+    """Return what turns used, by session, day and model."""
+    found: dict[tuple[str, str, str], SessionUsage] = {}
+    names = {row.id: row for row in tables.sessions.values()}
+    for turn in tables.turns.values():
+        session = names[turn.session]
+        if turn.started_at < since or key not in ("", session.key):
+            continue
+        day = datetime.fromtimestamp(turn.started_at // SECOND, UTC).date().isoformat()
+        where = (session.key, day, turn.model)
+        old = found.get(where, SessionUsage(session.key, session.agent, day, turn.model, 0, 0, 0))
+        tokens = (old.tokens_in + turn.tokens_in, old.tokens_out + turn.tokens_out)
+        found[where] = SessionUsage(session.key, session.agent, day, turn.model, old.turns + 1, *tokens)
+    rows = sorted(found.values(), key=lambda row: (row.session, row.model))
+    return sorted(rows, key=lambda row: row.day, reverse=True)[:limit]
+
+
+def answered(tables: Tables, event: MessageEvent) -> Answered | None:
+    """Return the newest turn that a message was part of."""
+    identity = event_identity(event)
+    row = next((item for item in tables.events.values() if item.identity == identity), None)
+    if row is None or row.seq is None:
+        return None
+    turns = [t for t in tables.turns.values() if t.session == row.session and t.first_seq <= row.seq <= t.last_seq]
+    if not turns:
+        return None
+    turn = max(turns, key=lambda item: item.id)
+    conversation = tables.conversations.get(turn.conversation)
+    bodies = tuple(body for _, body, number in tables.messages.get(turn.conversation, ()) if number == turn.id)
+    uuid = conversation.uuid if conversation is not None else ""
+    return Answered(turn.run_id, turn.state, uuid, turn.model, turn.tokens_in, turn.tokens_out, bodies)
+
+
 class MemoryOperating:
     """The part of the store that an operator uses; see `OperatorStore`."""
 
@@ -89,3 +124,11 @@ class MemoryOperating:
     async def usage(self, since: int) -> Sequence[Usage]:
         """See `OperatorStore`."""
         return usage(self._read(), since)
+
+    async def usage_of_sessions(self, since: int, key: str = "", limit: int = 10_000) -> Sequence[SessionUsage]:
+        """See `OperatorStore`."""
+        return usage_of_sessions(self._read(), since, key, limit)
+
+    async def answered(self, event: MessageEvent) -> Answered | None:
+        """See `OperatorStore`."""
+        return answered(self._read(), event)

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from sqlite3 import Connection
 
 from tidegate.clock import Clock
-from tidegate.sessions.model import Changed, SessionChange
-from tidegate.sessions.operating import Line, Usage
+from tidegate.events import MessageEvent
+from tidegate.sessions.codec import event_identity
+from tidegate.sessions.model import Changed, SessionChange, TurnState
+from tidegate.sessions.operating import Answered, Line, SessionUsage, Usage
 from tidegate.sessions.sqlite.inbox import change_row, session_row
 from tidegate.sessions.sqlite.reads import Reader
 from tidegate.sessions.sqlite.turns import append_messages, begin_conversation
@@ -83,3 +85,34 @@ class SqliteOperating:
             since,
         )
         return [Usage(*row) for row in rows]
+
+    async def usage_of_sessions(self, since: int, key: str = "", limit: int = 10_000) -> Sequence[SessionUsage]:
+        """See `OperatorStore`."""
+        rows = await self._reader.rows(
+            "SELECT s.key, s.agent, date(t.started_at / 1000000, 'unixepoch') AS day, t.model, COUNT(*),"
+            " SUM(t.tokens_in), SUM(t.tokens_out) FROM turns t JOIN sessions s ON s.id = t.session"
+            " WHERE t.started_at >= ? AND (? = '' OR s.key = ?) GROUP BY s.key, s.agent, day, t.model"
+            " ORDER BY day DESC, s.key, t.model LIMIT ?",
+            since,
+            key,
+            key,
+            limit,
+        )
+        return [SessionUsage(*row) for row in rows]
+
+    async def answered(self, event: MessageEvent) -> Answered | None:
+        """See `OperatorStore`."""
+        rows = await self._reader.rows(
+            "SELECT t.id, t.run_id, t.state, t.conversation, COALESCE(c.uuid, ''), t.model, t.tokens_in, t.tokens_out"
+            " FROM events e JOIN turns t ON t.session = e.session AND e.seq BETWEEN t.first_seq AND t.last_seq"
+            " LEFT JOIN conversations c ON c.id = t.conversation WHERE e.identity = ? ORDER BY t.id DESC LIMIT 1",
+            event_identity(event),
+        )
+        if not rows:
+            return None
+        turn, run, state, number, conversation, model, tokens_in, tokens_out = rows[0]
+        bodies = await self._reader.rows(
+            "SELECT body FROM messages WHERE conversation = ? AND turn = ? ORDER BY seq", number, turn
+        )
+        said = tuple(str(row[0]) for row in bodies)
+        return Answered(run, TurnState(state), conversation, model, tokens_in, tokens_out, said)

@@ -206,7 +206,7 @@ class Catalog:
     async def files(self, call: Call) -> Any:
         """Return the files in which an agent is told who it is."""
         options = self._options(self._desk.agent(call.params.agentId, call.method))
-        found = await asyncio.to_thread(lambda: [_file(options.workspace, name) for name in BOOTSTRAP_FILES])
+        found = await asyncio.to_thread(lambda: [about_file(options.workspace, name) for name in BOOTSTRAP_FILES])
         return {"agentId": options.id, "workspace": str(options.workspace), "files": found}
 
     async def file(self, call: Call) -> Any:
@@ -215,7 +215,7 @@ class Catalog:
         options = self._options(self._desk.agent(params.agentId, call.method))
         if params.name not in BOOTSTRAP_FILES:
             raise RpcError(Code.INVALID_REQUEST, f'unsupported file "{params.name}"')
-        found = await asyncio.to_thread(_file, options.workspace, params.name, True)
+        found = await asyncio.to_thread(about_file, options.workspace, params.name, True)
         return {"agentId": options.id, "workspace": str(options.workspace), "file": found}
 
     async def tools(self, call: Call) -> Any:
@@ -247,7 +247,7 @@ class Catalog:
         return {"workspaceDir": str(self._options(agent).workspace), **places, "agentId": agent, "skills": []}
 
 
-def _file(workspace: Path, name: str, content: bool = False) -> dict[str, Any]:
+def about_file(workspace: Path, name: str, content: bool = False) -> dict[str, Any]:
     """Return what is known about a file of a workspace; a link that leads out of it counts as missing."""
     path = workspace / name
     found: dict[str, Any] = {"name": name, "path": str(path), "missing": True}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -78,21 +79,21 @@ class Reports:
         params: UsageCost = call.params
         desk = self._desk
         today = datetime.fromtimestamp(desk.gateway.clock.now() // SECOND, UTC).date()
-        last = _day(params.endDate, today)
-        first = _day(params.startDate, last - timedelta(days=(params.days or 30) - 1))
+        last = read_day(params.endDate, today)
+        first = read_day(params.startDate, last - timedelta(days=(params.days or 30) - 1))
         if not 0 <= (last - first).days < MAX_DAYS:
             raise RpcError(Code.INVALID_REQUEST, f"usage.cost covers 1 to {MAX_DAYS} days")
         since = int(datetime(first.year, first.month, first.day, tzinfo=UTC).timestamp()) * SECOND
         days: dict[str, dict[str, Any]] = {}
         for offset in range((last - first).days + 1):
             name = (first + timedelta(days=offset)).isoformat()
-            days[name] = {"date": name, **_NO_USE}
+            days[name] = {"date": name, **NO_USE}
         for row in await desk.store.usage(since):
             if row.day in days:
-                _add(days[row.day], row.tokens_in, row.tokens_out, row.turns)
-        totals = dict(_NO_USE)
+                add_use(days[row.day], row.tokens_in, row.tokens_out, row.turns)
+        totals = dict(NO_USE)
         for day in days.values():
-            _add(totals, day["input"], day["output"], day["missingCostEntries"])
+            add_use(totals, day["input"], day["output"], day["missingCostEntries"])
         return {"updatedAt": desk.now(), "days": len(days), "daily": list(days.values()), "totals": totals}
 
     async def quota(self, _: Call) -> Any:
@@ -112,7 +113,7 @@ class Reports:
         }
 
 
-_NO_USE: dict[str, Any] = {
+NO_USE: Mapping[str, Any] = {
     "input": 0,
     "output": 0,
     "cacheRead": 0,
@@ -125,16 +126,19 @@ _NO_USE: dict[str, Any] = {
     "cacheWriteCost": 0,
     "missingCostEntries": 0,
 }
+"""Sums of nothing. Prices are not known: every turn is an entry without one."""
 
 
-def _add(day: dict[str, Any], tokens_in: int, tokens_out: int, turns: int) -> None:
+def add_use(day: dict[str, Any], tokens_in: int, tokens_out: int, turns: int) -> None:
+    """Add what turns used to a row of sums."""
     day["input"] += tokens_in
     day["output"] += tokens_out
     day["totalTokens"] += tokens_in + tokens_out
     day["missingCostEntries"] += turns
 
 
-def _day(text: str | None, otherwise: date) -> date:
+def read_day(text: str | None, otherwise: date) -> date:
+    """Return the day that a text names. Raises RpcError when it names none."""
     if text is None:
         return otherwise
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tidegate.gateway.plane.contract import Method
 from tidegate.gateway.plane.facts import GatewayFacts
 from tidegate.gateway.plane.hub import Hub
+from tidegate.gateway.plane.methods.agents import agent_methods
 from tidegate.gateway.plane.methods.approvals import approval_methods
 from tidegate.gateway.plane.methods.catalog import catalog_methods
 from tidegate.gateway.plane.methods.channels import channel_methods
@@ -18,6 +19,7 @@ from tidegate.gateway.plane.methods.rows import row_of
 from tidegate.gateway.plane.methods.sessions import session_methods
 from tidegate.gateway.plane.methods.settings import settings_methods
 from tidegate.gateway.plane.methods.talk import Talk, talk_methods
+from tidegate.gateway.plane.methods.usage import usage_methods
 from tidegate.gateway.plane.node_commands import NodeRules
 from tidegate.gateway.plane.node_invokes import Invokes
 from tidegate.gateway.plane.node_methods import node_methods
@@ -54,7 +56,9 @@ def desk_methods(desk: Desk, *, without: frozenset[str] = frozenset()) -> list[M
         *settings_methods(desk),
         *channel_methods(desk),
         *catalog_methods(desk),
+        *agent_methods(desk),
         *report_methods(desk),
+        *usage_methods(desk),
         *approval_methods(desk),
         *node_methods(desk.nodes, Invokes(desk.store, desk.hub, desk.nodes), NodeEvents(desk, talk, desk.nodes).hear),
         *control_methods(desk.gateway.control),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from contract.store.world import KEY, World, body, end, texts
-from tidegate.sessions.model import Changed, SessionChange
-from tidegate.sessions.operating import Line, Usage
+from contract.store.world import KEY, World, body, end, texts, waiting
+from tidegate.sessions.model import Changed, SessionChange, TurnState
+from tidegate.sessions.operating import Answered, Line, SessionUsage, Usage
 
 
 async def test_stopping_a_session_ends_its_turn_and_sets_aside_what_waits(world: World) -> None:
@@ -79,6 +79,42 @@ async def test_usage_is_summed_by_day_and_model(world: World) -> None:
         Usage("2027-01-16", "a/x", 1, 7, 1),
     ]
     assert await world.store.usage(began + 1) == [Usage("2027-01-16", "a/x", 1, 7, 1)]
+
+
+async def test_usage_is_summed_by_session_the_newest_day_first(world: World) -> None:
+    for key, tokens in ((KEY, 10), ("agent:main:other", 5), (KEY, 1)):
+        await world.say(key=key)
+        turn = await world.claim(key)
+        await world.store.finish(turn, end(turn, model="a/x", tokens_in=tokens, tokens_out=1))
+    began = world.clock.now()
+    world.clock.advance(86400)
+    await world.say()
+    turn = await world.claim()
+    await world.store.finish(turn, end(turn, model="b/y", tokens_in=7, tokens_out=2))
+    newest = SessionUsage(KEY, "main", "2027-01-16", "b/y", 1, 7, 2)
+    first = SessionUsage(KEY, "main", "2027-01-15", "a/x", 2, 11, 2)
+    other = SessionUsage("agent:main:other", "main", "2027-01-15", "a/x", 1, 5, 1)
+    assert await world.store.usage_of_sessions(0) == [newest, first, other]
+    assert await world.store.usage_of_sessions(0, KEY) == [newest, first]
+    assert await world.store.usage_of_sessions(0, limit=1) == [newest]
+    assert await world.store.usage_of_sessions(began + 1) == [newest]
+
+
+async def test_the_turn_that_answered_a_message_is_found_over_a_restart(world: World) -> None:
+    message = world.message("hello")
+    assert await world.store.answered(message) is None
+    await world.store.append_events([waiting(message)])
+    assert await world.store.answered(message) is None
+    turn = await world.claim()
+    running = await world.store.answered(message)
+    assert running is not None
+    assert (running.state, running.run) == (TurnState.RUNNING, turn.run_id)
+    await world.store.finish(turn, end(turn, "hi", model="a/x", tokens_in=3, tokens_out=4))
+    await world.restart()
+    assert await world.store.answered(message) == Answered(
+        turn.run_id, TurnState.ANSWERED, turn.conversation, "a/x", 3, 4, (body("hello"), body("hi"))
+    )
+    assert await world.store.answered(world.message("hello")) is None
 
 
 async def test_lines_of_a_transcript_name_their_run_and_its_time(world: World) -> None:
