@@ -146,6 +146,14 @@ async def test_the_next_last_try_begins_when_the_one_before_has_ended(world: Wor
     assert (await world.claim("two")).attempt == 3
 
 
+async def test_a_turn_that_rests_before_its_last_try_can_be_stopped(world: World) -> None:
+    await crash_twice(world, KEY)
+    await world.store.apply_command(await world.command("/stop"), SessionChange(stop=True), lambda _: ())
+    await world.say("something else")
+    turn = await world.claim()
+    assert ([event.text for event in turn.events], turn.attempt) == (["something else"], 1)
+
+
 async def test_a_last_try_that_was_stopped_in_order_goes_on_at_once(world: World) -> None:
     await crash_twice(world, KEY)
     world.clock.advance(REST)
