@@ -17,12 +17,13 @@ from tidegate.config.load import Loaded
 from tidegate.config.store import load_or_last_good
 from tidegate.errors import StoreUnavailable
 from tidegate.faults import Faults
+from tidegate.gateway.client.errors import Unreachable
 from tidegate.gateway.connections import Connections
 from tidegate.gateway.control import Control
 from tidegate.gateway.lock import StateLock
 from tidegate.gateway.people import People
 from tidegate.gateway.plane.build import device_book
-from tidegate.gateway.plane.contract import Code, MethodTable, RpcError
+from tidegate.gateway.plane.contract import MethodTable
 from tidegate.gateway.plane.device_methods import device_methods
 from tidegate.gateway.plane.methods.own import control_methods
 from tidegate.gateway.plane.owner import call_as_owner
@@ -61,6 +62,7 @@ def ask_store(site: Site, environ: Mapping[str, str], method: str, arguments: Ma
         StoreError: The store cannot be opened.
         ConfigError: The method needs the configuration and it cannot be used.
         RpcError: The arguments do not fit.
+        Unreachable: The method needs a running gateway.
     """
     if method in EMPTY and not site.database.exists():
         answer = EMPTY[method]
@@ -72,7 +74,7 @@ async def _ask(site: Site, environ: Mapping[str, str], method: str, arguments: M
     with StateLock(site.state_dir):
         async with open_methods(site, environ, sends=method in SENDS) as methods:
             if methods.get(method) is None:
-                raise RpcError(Code.UNAVAILABLE, f"no gateway runs; {hint('up')} starts one")
+                raise Unreachable(f"no gateway runs here; start one with {hint('up')} or {hint('gateway run')}")
             return await call_as_owner(methods, method, dict(arguments))
 
 

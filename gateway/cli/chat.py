@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import sys
 from typing import Any
 
 from tidegate.gateway.cli.call import Call, warn
-from tidegate.gateway.cli.conversation import Conversation, failure_line, file_line
+from tidegate.gateway.cli.conversation import GREETING, Conversation, failure_line, file_line
+from tidegate.gateway.cli.link import ChatLink, Link
 from tidegate.gateway.cli.markdown import render
 from tidegate.gateway.cli.once import DEFAULT_DEADLINE, ask_once
 from tidegate.gateway.cli.parser import Arguments
-from tidegate.gateway.cli.rpc import Unreachable, running_pid
+from tidegate.gateway.cli.rpc import running_pid
 from tidegate.gateway.cli.terminal import columns
+from tidegate.gateway.client.errors import Unreachable
 from tidegate.gateway.program import hint
 
 MAX_INPUT = 1_000_000
@@ -23,6 +26,13 @@ MAX_INPUT = 1_000_000
 def chat(arguments: Arguments) -> int:
     """Open a chat, or send one message where there is no terminal or `--once` says so."""
     call = Call.of(arguments)
+    link: Link | None = None
+    if call.url:
+        there = importlib.import_module("tidegate.gateway.cli.plane_link")
+        link = there.PlaneLink(there.come_in(call))
+    if arguments.once is None and is_interactive() and link is not None:
+        asyncio.run(Conversation(call.site, call.style, link).run(f"{call.url}\n{GREETING}"))
+        return 0
     if arguments.once is None and is_interactive():
         if running_pid(call.site) is None:
             raise Unreachable(f"no gateway runs here; {hint('up')} starts one with a chat")
@@ -37,7 +47,9 @@ def chat(arguments: Arguments) -> int:
         if not arguments.json:
             _print(call, frame)
 
-    asyncio.run(ask_once(call.site, text, seconds, show, lambda data: warn(failure_line(data).strip())))
+    asyncio.run(
+        ask_once(link or ChatLink(call.site), text, seconds, show, lambda data: warn(failure_line(data).strip()))
+    )
     if arguments.json:
         print(json.dumps({"replies": replies}, indent=2, ensure_ascii=False))
     return 0

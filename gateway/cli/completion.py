@@ -54,7 +54,7 @@ def walk(parser: argparse.ArgumentParser, command: tuple[str, ...] = ()) -> Iter
                 values.update({name: tuple(map(str, action.choices)) for name in action.option_strings})
         elif action.choices:
             choices = tuple(map(str, action.choices))
-    files = tuple(name for name in ("--config", "--state-dir") if name in options)
+    files = tuple(name for name in ("--config", "--state-dir", "--token-file", "--password-file") if name in options)
     yield Words(command, commands, options, choices, files, values)
     for name, sub in inner.items():
         yield from walk(sub, (*command, name))
@@ -65,7 +65,7 @@ _BASH = """\
 _tidegate() {{
     local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} at="" next i
     case $before in
-        --config) COMPREPLY=($(compgen -f -- "$word")); return ;;
+        --config|--token-file|--password-file) COMPREPLY=($(compgen -f -- "$word")); return ;;
         --state-dir) COMPREPLY=($(compgen -d -- "$word")); return ;;
     esac
     for ((i = 1; i < COMP_CWORD; i++)); do
@@ -105,7 +105,7 @@ _ZSH = """\
 _tidegate() {{
     local at="" next i
     case ${{words[CURRENT-1]}} in
-        --config) _files; return ;;
+        --config|--token-file|--password-file) _files; return ;;
         --state-dir) _files -/; return ;;
     esac
     for ((i = 2; i < CURRENT; i++)); do

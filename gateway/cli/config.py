@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from collections.abc import Iterator
@@ -18,16 +19,22 @@ from tidegate.config.view import redacted, value_at
 from tidegate.errors import ConfigError
 from tidegate.gateway.cli.call import Call
 from tidegate.gateway.cli.parser import Arguments
-from tidegate.gateway.cli.rpc import Refused, running_pid
+from tidegate.gateway.cli.rpc import ask, running_pid
 from tidegate.gateway.cli.terminal import Style, printable
+from tidegate.gateway.client.errors import Refused
 from tidegate.gateway.config_report import config_report, problem_row
 from tidegate.gateway.program import hint
+
+ELSEWHERE = "tidegate.gateway.cli.config_there"
 
 
 def check(arguments: Arguments) -> int:
     """Print every problem and warning with its place; 1 when there are problems."""
     call = Call.of(arguments)
-    data = config_report(call.site, call.environ, effective=arguments.effective)
+    if call.url:
+        data = ask(call, "tidegate.config.check", effective=arguments.effective)
+    else:
+        data = config_report(call.site, call.environ, effective=arguments.effective)
     call.show(data, lambda style: _report(data, style))
     return 0 if data["ok"] else 1
 
@@ -59,9 +66,10 @@ def get(arguments: Arguments) -> int:
     """Print what is in force at a path: the file's value, else the default. Secrets are masked."""
     call = Call.of(arguments)
     path = _path(arguments.path) if arguments.path else ()
-    loaded = _load(call)
-    value = _value(loaded, path)
-    shown = redacted(value, path)
+    if call.url:
+        shown = importlib.import_module(ELSEWHERE).fetch(call, path)
+    else:
+        shown = redacted(_value(_load(call), path), path)
     call.show(shown, lambda _: [shown if isinstance(shown, str) else json.dumps(shown, indent=2, ensure_ascii=False)])
     return 0
 
@@ -80,6 +88,8 @@ def put(arguments: Arguments) -> int:
     """Change one key; comments and layout of the file stay."""
     call = Call.of(arguments)
     path = _path(arguments.path)
+    if call.url:
+        return _changed_there(call, path, _parsed(arguments.value), "is set")
     folder = call.site.config_path.parent
     notes = [] if folder.exists() else [f"{folder} is new"]
     loaded = _writer(call).set(path, _parsed(arguments.value))
@@ -90,8 +100,20 @@ def unset(arguments: Arguments) -> int:
     """Take one key away."""
     call = Call.of(arguments)
     path = _path(arguments.path)
+    if call.url:
+        return _changed_there(call, path, importlib.import_module(ELSEWHERE).REMOVED, "is gone")
     loaded = _writer(call).unset(path)
     return _told(call, loaded, f"{arguments.path} is gone from {call.site.config_path}", _restart(call, path))
+
+
+def _changed_there(call: Call, path: KeyPath, value: object, told: str) -> int:
+    done = importlib.import_module(ELSEWHERE).change(call, path, value)
+    needs_start = effect_of(path) == GATEWAY or done.get("restart")
+    notes = ["the gateway takes this up only when it is started again"] if needs_start else []
+    file = printable(str(done.get("path", "")))
+    data = {"file": done.get("path"), "notes": notes, "warnings": []}
+    call.show(data, lambda _: [f"{call.arguments.path} {told} in {file} of {call.url}", *notes])
+    return 0
 
 
 def _restart(call: Call, path: KeyPath) -> list[str]:
@@ -103,7 +125,9 @@ def _restart(call: Call, path: KeyPath) -> list[str]:
 
 def schema(arguments: Arguments) -> int:
     """Print the JSON schema of the file."""
-    json.dump(json_schema(), sys.stdout, indent=2, ensure_ascii=False)
+    call = Call.of(arguments)
+    found = ask(call, "config.schema")["schema"] if call.url else json_schema()
+    json.dump(found, sys.stdout, indent=2, ensure_ascii=False)
     print()
     return 0
 

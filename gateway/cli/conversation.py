@@ -11,7 +11,7 @@ from collections import deque
 from typing import Any
 
 from tidegate.gateway.cli.editor import Key, LineEditor
-from tidegate.gateway.cli.link import ChatLink
+from tidegate.gateway.cli.link import ChatLink, Link
 from tidegate.gateway.cli.markdown import render
 from tidegate.gateway.cli.screen import PROMPT, Screen
 from tidegate.gateway.cli.status import NEEDS_A_PERSON, connection_line
@@ -41,11 +41,11 @@ GREETING = "You are talking to your agent. /quit leaves, /help lists commands, /
 class Conversation:
     """One open chat."""
 
-    def __init__(self, site: Site, style: Style) -> None:
+    def __init__(self, site: Site, style: Style, link: Link | None = None) -> None:
         self._style = style
         self._editor = LineEditor()
         self._screen = Screen(style, self._editor, sys.stdout, sys.stdin.fileno())
-        self._link = ChatLink(site)
+        self._link: Link = link or ChatLink(site)
         self._session = ""
         self._partial = ""
         self._is_dirty = False
@@ -109,8 +109,8 @@ class Conversation:
     async def _send(self, typed: asyncio.Queue[str]) -> None:
         while True:
             text = await typed.get()
-            if not await self._link.send(text):
-                self._screen.say(self._style.paint("not sent: too many messages wait for the gateway", "red"))
+            if reason := await self._link.send(text):
+                self._screen.say(self._style.paint(f"not sent: {printable(reason)}", "red"))
 
     async def _read(self) -> None:
         async for frame in self._link.frames():
@@ -118,7 +118,7 @@ class Conversation:
                 case "hello":
                     self._connected(frame)
                 case "lost":
-                    self._lost()
+                    self._lost(str(frame.get("reason", "")))
                 case "refused" | "error":
                     self._screen.say(self._style.paint(f"not sent: {printable(str(frame.get('text', '')))}", "red"))
                 case "reply":
@@ -154,13 +154,13 @@ class Conversation:
             text = printable(str(frame.get("text", ""))).replace("\n", "\n  ")
             self._screen.say(self._style.dim(f"(from another window) {text}"))
 
-    def _lost(self) -> None:
+    def _lost(self, reason: str) -> None:
         self._leave_partial()
         if self._is_connected is not False:
             text = (
                 "The gateway is away; what you type is sent when it is back."
                 if self._is_connected
-                else (f"Waiting for the gateway. If it does not run: {hint('up')}.")
+                else (reason or f"Waiting for the gateway. If it does not run: {hint('up')}.")
             )
             self._screen.note(text)
         self._is_connected = False
@@ -199,7 +199,7 @@ class Conversation:
             self._config(name, data)
         elif name.startswith("connection."):
             self._connection(name.removeprefix("connection."), data)
-        elif not self._session or frame.get("session") == self._session:
+        elif not self._session or frame.get("session", self._session) == self._session:
             self._turn(name, data)
 
     def _config(self, name: str, data: dict[str, Any]) -> None:

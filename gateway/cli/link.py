@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Protocol
 
 import aiohttp
 
@@ -23,6 +23,27 @@ MAX_SHOWN = 1_000
 """Replies that are remembered, so that none is shown twice."""
 
 Frame = dict[str, Any]
+
+
+class Link(Protocol):
+    """What a chat needs of its wire."""
+
+    @property
+    def unconfirmed(self) -> int:
+        """How many messages the gateway has not confirmed yet."""
+        ...
+
+    async def send(self, text: str) -> str:
+        """Send a message now or once the gateway is back; returns why not, or nothing."""
+        ...
+
+    async def ask_state(self) -> None:
+        """Ask whether anything is still to come; a `state` frame answers."""
+        ...
+
+    def frames(self) -> AsyncIterator[Frame]:
+        """Yield frames; `{"type": "lost"}` says that the connection broke or cannot be made."""
+        ...
 
 
 class ChatLink:
@@ -43,14 +64,14 @@ class ChatLink:
         """How many messages the gateway has not confirmed yet."""
         return len(self._unsent)
 
-    async def send(self, text: str) -> bool:
-        """Send a message now or once the gateway is back; False when too many wait already."""
+    async def send(self, text: str) -> str:
+        """Send a message now or once the gateway is back; returns why not, or nothing."""
         if len(self._unsent) >= MAX_UNSENT:
-            return False
+            return "too many messages wait for the gateway"
         message_id = str(new_id())
         self._unsent[message_id] = text
         await self._put({"id": message_id, "text": text})
-        return True
+        return ""
 
     async def ask_state(self) -> None:
         """Ask whether anything is still to come; a `state` frame answers."""

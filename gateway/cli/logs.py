@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import time
@@ -29,8 +30,14 @@ class NoLog(TidegateError):
 def logs(arguments: Arguments) -> int:
     """Print the last lines, then what comes."""
     call = Call.of(arguments)
-    path = _path(call)
     least = LEVELS[arguments.level]
+    if call.url:
+        show = importlib.import_module("tidegate.gateway.cli.watch").logs_there
+        show(
+            call, lambda lines: [event for event in _events(lines) if _level(event) >= least], lambda e: _print(call, e)
+        )
+        return 0
+    path = _path(call)
     older = path.with_name(f"{path.name}.1")
     if not path.exists():
         raise NoLog(f"{path} does not exist: no gateway has run with this state directory yet")

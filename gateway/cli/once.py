@@ -7,10 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tidegate.errors import TidegateError
-from tidegate.gateway.cli.link import ChatLink
-from tidegate.gateway.cli.rpc import Unreachable
+from tidegate.gateway.cli.link import Link
+from tidegate.gateway.client.errors import Unreachable
 from tidegate.gateway.program import hint
-from tidegate.gateway.site import Site
 
 ASK_SECONDS = 0.5
 """How often to ask whether anything is still to come, besides after each sign that a turn ended."""
@@ -28,7 +27,7 @@ class NotTaken(TidegateError):
 
 
 async def ask_once(
-    site: Site,
+    link: Link,
     text: str,
     seconds: float,
     show: Callable[[dict[str, Any]], None],
@@ -46,7 +45,6 @@ async def ask_once(
     """
     if not text.strip():
         raise NotTaken("there is nothing to send")
-    link = ChatLink(site)
     try:
         async with asyncio.timeout(seconds):
             await _exchange(link, text, show, failed)
@@ -60,12 +58,13 @@ async def ask_once(
 
 
 async def _exchange(
-    link: ChatLink,
+    link: Link,
     text: str,
     show: Callable[[dict[str, Any]], None],
     failed: Callable[[dict[str, Any]], None],
 ) -> None:
-    await link.send(text)
+    if reason := await link.send(text):
+        raise NotTaken(reason)
     was_connected = False
     async with asyncio.TaskGroup() as group:
         asking = group.create_task(_keep_asking(link), name="chat.asking")
@@ -75,7 +74,10 @@ async def _exchange(
                     case "hello":
                         was_connected = True
                     case "lost" if not was_connected:
-                        raise Unreachable(f"no gateway runs here; start one with {hint('up')} or {hint('gateway run')}")
+                        raise Unreachable(
+                            str(frame.get("reason") or "")
+                            or f"no gateway runs here; start one with {hint('up')} or {hint('gateway run')}"
+                        )
                     case "refused":
                         raise NotTaken(str(frame.get("text", "the gateway did not take the message")))
                     case "reply":
@@ -99,7 +101,7 @@ async def _exchange(
         raise failure
 
 
-async def _keep_asking(link: ChatLink) -> None:
+async def _keep_asking(link: Link) -> None:
     while True:
         await asyncio.sleep(ASK_SECONDS)
         await link.ask_state()

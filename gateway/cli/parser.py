@@ -34,6 +34,10 @@ class Arguments(argparse.Namespace):
     state_dir: str | None = None
     json: bool = False
     no_color: bool = False
+    url: str | None = None
+    token_file: str | None = None
+    password_file: str | None = None
+    insecure: bool = False
 
 
 class Parser(argparse.ArgumentParser):
@@ -101,6 +105,11 @@ def _common() -> argparse.ArgumentParser:
     group.add_argument("--state-dir", metavar="DIR", help="state directory (default: ~/.tidegate)")
     group.add_argument("--json", action="store_true", help="print JSON for programs")
     group.add_argument("--no-color", action="store_true", help="print without colours (also: NO_COLOR=1)")
+    there = common.add_argument_group("a gateway elsewhere")
+    there.add_argument("--url", metavar="URL", help="its address, as wss://HOST (default: TIDEGATE_GATEWAY_URL)")
+    there.add_argument("--token-file", metavar="FILE", help="file with its token (default: TIDEGATE_GATEWAY_TOKEN)")
+    there.add_argument("--password-file", metavar="FILE", help="file with its password (or TIDEGATE_GATEWAY_PASSWORD)")
+    there.add_argument("--insecure", action="store_true", help="allow ws:// to another machine, readable on the way")
     return common
 
 
@@ -131,6 +140,12 @@ def _running(add: Add, common: argparse.ArgumentParser) -> None:
     chat = add("chat", "chat:chat", "talk to the agent of the running gateway")
     chat.add_argument("--once", metavar="TEXT", help="send TEXT, print the answer, exit")
     chat.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="give up on an answer (default: 300)")
+    agent = add("agent", "agent:agent", "let an agent carry out one turn and print what it says")
+    agent.add_argument("--message", required=True, metavar="TEXT", help="what to say; - reads standard input")
+    agent.add_argument("--agent", metavar="ID", help="which agent (default: the default one)")
+    agent.add_argument("--session", metavar="KEY", help="in which session (default: the agent's main one)")
+    agent.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="end the turn after this (default: 600)")
+    agent.add_argument("--key", metavar="KEY", help="names this turn: the same key again never runs it twice")
 
 
 def _service(add: Add, common: argparse.ArgumentParser) -> None:
@@ -156,6 +171,8 @@ def _looking(add: Add, common: argparse.ArgumentParser) -> None:
     logs.add_argument("-n", "--lines", type=_count, default=50, metavar="N", help="lines to begin with (default: 50)")
     levels = ("debug", "info", "warn", "error")
     logs.add_argument("--level", choices=levels, default="debug", help="least severe level to show")
+    channels = _group(add, common, "channels", "look at the channels")
+    channels("status", "channels:channels_status", "say how each channel and account stands")
     sessions = _group(add, common, "sessions", "look at sessions and what was said in them")
     listing = sessions("list", "sessions:sessions_list", "list the sessions, the most recently used first")
     listing.add_argument("--limit", type=_count, default=50, metavar="N", help="how many (default: 50)")
@@ -166,6 +183,7 @@ def _looking(add: Add, common: argparse.ArgumentParser) -> None:
 
 
 def _people(add: Add, common: argparse.ArgumentParser) -> None:
+    _devices(add, common)
     pairing = _group(add, common, "pairing", "let people in who asked to talk to the agent")
     listing = pairing("list", "people:pairing_list", "list those who wait to be let in")
     listing.add_argument("channel", nargs="?", metavar="CHANNEL", help="only this channel")
@@ -183,6 +201,25 @@ def _people(add: Add, common: argparse.ArgumentParser) -> None:
     send.add_argument("--account", metavar="A", help="which of our accounts (default: default)")
     send.add_argument("--thread", metavar="T", help="thread or topic in the chat")
     send.add_argument("text", nargs="+", metavar="TEXT", help="what to say, as Markdown; - reads standard input")
+
+
+def _devices(add: Add, common: argparse.ArgumentParser) -> None:
+    devices = _group(add, common, "devices", "let devices steer the gateway, and see those that may")
+    devices("list", "devices:devices_list", "list the devices that wait and those that are paired")
+    approve = devices("approve", "devices:approve", "let a device in with what it asks for")
+    approve.add_argument("request", nargs="?", metavar="REQUEST", help="the request, as `devices list` prints it")
+    approve.add_argument("--latest", action="store_true", help="the only one that waits")
+    reject = devices("reject", "devices:reject", "turn a request down")
+    reject.add_argument("request", metavar="REQUEST", help="the request, as `devices list` prints it")
+    revoke = devices("revoke", "devices:revoke", "take a device's rights away and end its connections")
+    revoke.add_argument("--role", choices=("operator", "node"), help="only this role (default: all)")
+    remove = devices("remove", "devices:remove", "forget a device; it may ask again like a new one")
+    rename = devices("rename", "devices:rename", "give a device a name")
+    for parser in (revoke, remove, rename):
+        parser.add_argument("device", metavar="DEVICE", help="its id, or the beginning of it")
+    rename.add_argument("name", metavar="NAME", help="the name")
+    for parser in (approve, revoke, remove):
+        parser.add_argument("--yes", action="store_true", help="do not ask")
 
 
 def _deliveries(add: Add, common: argparse.ArgumentParser) -> None:

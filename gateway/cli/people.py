@@ -9,8 +9,9 @@ from typing import Any
 from tidegate.config.sections.channels import AVAILABLE_CHANNELS
 from tidegate.gateway.cli.call import Call
 from tidegate.gateway.cli.parser import Arguments, guess
-from tidegate.gateway.cli.rpc import Refused, ask
+from tidegate.gateway.cli.rpc import ask
 from tidegate.gateway.cli.terminal import Style, printable, table
+from tidegate.gateway.client.errors import Refused
 from tidegate.gateway.program import command
 
 

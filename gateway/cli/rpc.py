@@ -1,4 +1,4 @@
-"""Asks the running gateway through its socket, or does the work here when none runs."""
+"""Asks the gateway elsewhere, the one here through its socket, or does the work here when none runs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 
 from tidegate.errors import TidegateError
 from tidegate.gateway.cli.call import Call
+from tidegate.gateway.client.errors import Refused, Unreachable
 from tidegate.gateway.lock import AlreadyRunning
 from tidegate.gateway.site import Site
 
@@ -21,23 +22,16 @@ START_SECONDS = 5.0
 MAX_ANSWER = 64 << 20
 
 
-class Unreachable(TidegateError):
-    """The gateway does not answer."""
-
-    exit_code = 4
-
-
-class Refused(TidegateError):
-    """The gateway said no; the text says why."""
-
-
 def ask(call: Call, method: str, **arguments: Any) -> Any:
-    """Call a method of the gateway, or of the store when no gateway runs.
+    """Call a method of the control plane: of the gateway elsewhere, the one here, or the store when none runs here.
 
     Raises:
+        ClientError: The gateway elsewhere cannot be used, or said no.
         Unreachable: A gateway holds the state directory and does not answer.
         Refused: The arguments do not fit.
     """
+    if call.url:
+        return importlib.import_module("tidegate.gateway.cli.remote").ask_there(call, method, arguments)
     until = time.monotonic() + START_SECONDS
     while True:
         try:

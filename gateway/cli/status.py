@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,7 @@ from tidegate.gateway.cli.rpc import ask
 from tidegate.gateway.cli.terminal import Style, ago, printable, table
 from tidegate.gateway.program import hint
 
+METHOD = "tidegate.status"
 WATCH_SECONDS = 2.0
 NEEDS_A_PERSON = ("stopped", "conflict")
 _COLOURS = {"up": "green", "connecting": "yellow", "retrying": "yellow", "conflict": "red", "stopped": "red"}
@@ -27,18 +29,24 @@ _ADVICE = {
 def status(arguments: Arguments) -> int:
     """Print the status; with `--watch` again and again."""
     call = Call.of(arguments)
+    if not arguments.watch:
+        return 1 if _show(call, ask(call, METHOD)) else 0
+    if call.url:
+        importlib.import_module("tidegate.gateway.cli.watch").watch_there(call, lambda data: _show_again(call, data))
+        return 0
     while True:
-        if arguments.watch and not arguments.json and sys.stdout.isatty():
-            print("\x1b[H\x1b[2J", end="")
-        attention = _show(call)
-        if not arguments.watch:
-            return 1 if attention else 0
-        sys.stdout.flush()
+        _show_again(call, ask(call, METHOD))
         time.sleep(WATCH_SECONDS)
 
 
-def _show(call: Call) -> list[str]:
-    data = ask(call, "tidegate.status")
+def _show_again(call: Call, data: Mapping[str, Any]) -> None:
+    if not call.arguments.json and sys.stdout.isatty():
+        print("\x1b[H\x1b[2J", end="")
+    _show(call, data)
+    sys.stdout.flush()
+
+
+def _show(call: Call, data: Mapping[str, Any]) -> list[str]:
     attention = needs(data)
     call.show({**data, "attention": attention}, lambda style: lines(data, style))
     return attention
@@ -71,7 +79,8 @@ def lines(data: Mapping[str, Any], style: Style) -> Iterator[str]:
         yield f"{style.paint('●', 'green')} gateway runs (pid {data['pid']}, port {data['port']}, for {since})"
     else:
         yield f"{style.paint('○', 'red')} no gateway runs"
-    yield style.dim(f"  config {data.get('config', '')}")
+    if data.get("config"):
+        yield style.dim(f"  config {data['config']}")
     for line in needs(data):
         yield style.paint(f"  ! {line}", "yellow")
     if data.get("connections"):
@@ -87,7 +96,7 @@ def lines(data: Mapping[str, Any], style: Style) -> Iterator[str]:
     yield f"deliveries  {_counts(data['deliveries'])}"
     if data.get("store"):
         size = (data["store"]["bytes"] + data["store"]["wal_bytes"]) / (1 << 20)
-        yield f"store       {size:.1f} MiB, {data['store']['path']}"
+        yield f"store       {size:.1f} MiB" + (f", {data['store']['path']}" if data["store"].get("path") else "")
     known = {row["id"]: row for row in (*data.get("troubled", ()), *data.get("recent_trouble", ()))}
     if known:
         yield ""

@@ -135,6 +135,10 @@ class Connection:
         """Forget a request; an answer that comes later is nobody's."""
         self._open.pop(pending.number, None)
 
+    def tell(self, event: Event) -> None:
+        """Put something of our own behind what the gateway has told so far."""
+        self._put(event)
+
     async def events(self) -> AsyncIterator[Event | Gap]:
         """Yield what the gateway tells, in order, until the connection ends.
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import aiohttp
+from aiohttp.client_exceptions import UnixClientConnectorError
 
 from tidegate.gateway.client.errors import (
     ClientError,
@@ -121,6 +122,10 @@ def unreachable(error: BaseException, name: str, host: str) -> ClientError:
     if isinstance(error, TimeoutError):
         return Unreachable(f"{name} does not answer; check --url, the network and firewalls")
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    if isinstance(error, UnixClientConnectorError):
+        if isinstance(cause, ConnectionRefusedError | FileNotFoundError):
+            return Unreachable(f"no gateway runs here; start one with {hint('up')} or {hint('gateway run')}")
+        return Unreachable(f"the gateway on this machine cannot be reached: {cause}")
     if isinstance(cause, ConnectionRefusedError):
         return Unreachable(f"no gateway answers on {name}: start it there ({hint('up')}) or check --url")
     if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientResponseError | ValueError):

@@ -17,6 +17,7 @@ from harness.stage import stage
 from plane.client import Key, RawClient, connect_params
 from plane.talking import talking
 from tidegate.gateway.app import Gateway
+from tidegate.gateway.client.errors import Unreachable
 from tidegate.gateway.offline import ask_store
 from tidegate.gateway.plane.contract import RpcError
 from tidegate.gateway.site import Site
@@ -122,7 +123,7 @@ async def test_a_device_that_asked_is_approved_while_no_gateway_runs_and_comes_i
 
             listed = await asyncio.to_thread(offline, "device.pair.list")
             request = listed["pending"][0]["requestId"]
-            with pytest.raises(RpcError, match="no gateway runs"):
+            with pytest.raises(Unreachable, match="no gateway runs"):
                 await asyncio.to_thread(offline, "channels.status")
             with pytest.raises(RpcError, match="unknown requestId"):
                 await asyncio.to_thread(offline, "device.pair.approve", requestId="no such")

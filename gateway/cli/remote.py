@@ -1,0 +1,187 @@
+"""Commands against a gateway elsewhere (`--url`), and those here that need a connection rather than one answer."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+import stat
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tidegate.gateway.cli.call import Call, warn
+from tidegate.gateway.client.address import read_address
+from tidegate.gateway.client.again import Patience
+from tidegate.gateway.client.connection import Connection
+from tidegate.gateway.client.dial import Door, Kind, Secret, connected
+from tidegate.gateway.client.errors import BadAddress, Denied, Forbidden, Unreachable, WrongSecret
+from tidegate.gateway.client.identity import Identity, StoredToken
+from tidegate.gateway.program import hint
+
+T = TypeVar("T")
+Work = Callable[[Connection], Awaitable[T]]
+
+URL_VARIABLE = "TIDEGATE_GATEWAY_URL"
+TOKEN_VARIABLE, PASSWORD_VARIABLE = "TIDEGATE_GATEWAY_TOKEN", "TIDEGATE_GATEWAY_PASSWORD"
+USUAL = ("operator.read", "operator.write")
+"""What a new device asks for, besides what its first command needs."""
+_NEEDS = (
+    ("tidegate.pairing.", "operator.pairing"),
+    ("device.", "operator.pairing"),
+    ("config.set", "operator.admin"),
+)
+UPGRADE_SECONDS = 320.0
+"""A request waits five minutes for a person."""
+MAX_SECRET = 4096
+
+
+def door_of(call: Call) -> Door:
+    """Return where a command goes: the address that was given, else the private socket.
+
+    Raises:
+        BadAddress: The address may not be used.
+        ClientError: A file with a secret cannot be used.
+    """
+    if not call.url:
+        return Door(socket=call.site.socket)
+    address = read_address(call.url, insecure=call.arguments.insecure)
+    return Door(address, identity=Identity(call.site.state_dir), secret=_secret(call))
+
+
+def _secret(call: Call) -> Secret:
+    arguments, environ = call.arguments, call.environ
+    token = _from_file(arguments.token_file) if arguments.token_file else ""
+    password = _from_file(arguments.password_file) if arguments.password_file else ""
+    if token or password:
+        return Secret(token, password)
+    told = environ.get(URL_VARIABLE, "").strip()
+    if told and told != call.url:
+        # The secrets of the environment are those of the gateway that the environment names.
+        return Secret()
+    return Secret(environ.get(TOKEN_VARIABLE, "").strip(), environ.get(PASSWORD_VARIABLE, "").strip())
+
+
+def _from_file(name: str) -> str:
+    path = Path(name).expanduser()
+    with path.open("rb") as file:
+        if stat.S_ISREG(mode := os.fstat(file.fileno()).st_mode) and mode & 0o077:
+            warn(f"{path} can be read by others; `chmod 600` it")
+        secret = file.read(MAX_SECRET).decode("utf-8", "replace").strip()
+    if not secret or not secret.isprintable():
+        raise BadAddress(f"{path} holds no secret")
+    return secret
+
+
+def needs(method: str) -> tuple[str, ...]:
+    """Return the scopes that a command asks for to call a method."""
+    return (*USUAL, *(scope for prefix, scope in _NEEDS if method.startswith(prefix)))
+
+
+def ask_there(call: Call, method: str, params: Mapping[str, Any]) -> Any:
+    """Call one method of the gateway elsewhere. Raises ClientError."""
+
+    async def work(line: Connection) -> Any:
+        return await line.call(method, dict(params))
+
+    return run(call, Kind(needs(method)), work)
+
+
+def run(call: Call, kind: Kind, work: Work[T]) -> T:
+    """Connect, do some work, and leave. Raises ClientError."""
+    return asyncio.run(once(Entry(call, kind), work))
+
+
+def stay(call: Call, kind: Kind, work: Work[T]) -> T:
+    """Like `run`, but work that a break cut off is begun again until it ends. Raises ClientError."""
+
+    async def again() -> T:
+        entry, patience, was_in = Entry(call, kind), Patience(), False
+
+        async def counted(line: Connection) -> T:
+            nonlocal was_in
+            was_in = True
+            patience.reset()
+            return await work(line)
+
+        while True:
+            try:
+                return await once(entry, counted)
+            except Unreachable as error:
+                seconds = patience.seconds(error) if was_in else None
+                if seconds is None:
+                    raise
+                warn(f"{error}; trying again")
+                await asyncio.sleep(seconds)
+
+    return asyncio.run(again())
+
+
+class Entry:
+    """How one command comes in: what it was told, and what it was asked for on the way.
+
+    Attributes:
+        kind: What it is to the gateway.
+    """
+
+    def __init__(self, call: Call, kind: Kind) -> None:
+        self.door = door_of(call)
+        self.kind = kind
+        self._was_asked = False
+        self._was_widened = False
+
+    def ask_secret(self, error: WrongSecret) -> bool:
+        """Ask the person for the secret that is missing; False when there is nobody, or they were asked before."""
+        what = {"AUTH_TOKEN_MISSING": "token", "AUTH_PASSWORD_MISSING": "password"}.get(error.code)
+        if what is None or self._was_asked or not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return False
+        self._was_asked = True
+        typed = getpass.getpass(f"The {what} of {self.door.name}: ").strip()
+        self.door = replace(self.door, secret=Secret(**{what: typed}))
+        return bool(typed)
+
+    async def widen(self, line: Connection, error: Forbidden) -> bool:
+        """Ask for a right that this device lacks and wait for the answer; False when that is no way.
+
+        Raises:
+            Denied: A person said no, or nobody said anything.
+        """
+        auth, door = line.hello.get("auth") or {}, self.door
+        is_device = auth.get("method") == "device-token" and door.address is not None and door.identity is not None
+        if self._was_widened or not is_device or not error.scope:
+            return False
+        if not sys.stderr.isatty():
+            # Nobody would see whom to ask, and the token that an approval makes has to be waited for.
+            raise Denied(f"{error}; run this once in a terminal to ask for it, or show the gateway's token") from error
+        self._was_widened = True
+        asked = await line.call("device.scopes.requestUpgrade", {"scopes": [error.scope]})
+        request = str(asked.get("requestId", ""))
+        how = hint(f"devices approve {request}")
+        warn(f"this needs {error.scope}; waiting five minutes for {how} on the gateway's machine (Ctrl-C gives up)")
+        answer = await line.call("device.scopes.waitUpgrade", {"requestId": request}, seconds=UPGRADE_SECONDS)
+        if answer.get("status") != "approved":
+            raise Denied(f"{error.scope} was not given: the request was {answer.get('status')}")
+        assert door.address is not None
+        assert door.identity is not None
+        # The token changed with its rights; the old one is worth nothing now.
+        scopes = tuple(map(str, answer.get("scopes", ())))
+        door.identity.keep(door.address.url, StoredToken(str(answer["deviceToken"]), scopes))
+        self.kind = replace(self.kind, scopes=tuple(dict.fromkeys((*self.kind.scopes, error.scope))))
+        return True
+
+
+async def once(entry: Entry, work: Work[T]) -> T:
+    """Connect and do some work; a secret is asked for once, a right that is missing too. Raises ClientError."""
+    while True:
+        try:
+            async with connected(entry.door, entry.kind) as line:
+                try:
+                    return await work(line)
+                except Forbidden as error:
+                    if not await entry.widen(line, error):
+                        raise
+        except WrongSecret as error:
+            if not await asyncio.to_thread(entry.ask_secret, error):
+                raise
