@@ -29,7 +29,7 @@ $schema meta wizard env accessGroups acp agents approvals auth bindings broadcas
 logging mcp media memory messages models plugins secrets session skills surfaces talk telemetry tools tts ui update
 channels.defaults channels.modelByChannel gateway.http.endpoints gateway.nodes gateway.reload gateway.remote
 gateway.roles gateway.terminal gateway.tools gateway.trustedProxies gateway.auth.password gateway.auth.rateLimit
-gateway.auth.token gateway.controlUi.allowedOrigins
+gateway.auth.token gateway.controlUi.allowedOrigins gateway.controlUi.enabled
 """
 _RESTART = "gateway secrets.egressProxy"
 RULES: Mapping[KeyPath, str] = {

@@ -46,6 +46,7 @@ from tidegate.gateway.plane.connection import Timing
 from tidegate.gateway.plane.hub import Hub
 from tidegate.gateway.plane.methods.desk import Desk
 from tidegate.gateway.plane.methods.table import CAPABILITIES, build_desk, desk_methods
+from tidegate.gateway.plane.page_methods import page_methods
 from tidegate.gateway.planning import claim_rules
 from tidegate.gateway.presence import Presence
 from tidegate.gateway.rendering import Renderers
@@ -139,7 +140,7 @@ class Gateway:
         self._ending: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._build()
-        methods = desk_methods(self._desk)
+        methods = [*desk_methods(self._desk), *page_methods(self)]
         self.plane = build_plane(self, self._desk.hub, methods, CAPABILITIES, self._desk.nodes, timing=timing)
 
     def _build(self) -> None:

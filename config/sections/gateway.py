@@ -56,6 +56,8 @@ class GatewayAuth(Section):
 class ControlUi(Section):
     """Pages in a browser."""
 
+    enabled: Flag = True
+    """Serve the web chat."""
     allowed_origins: Names = ()
     """Origins (`https://host:port`) of pages that may connect besides our own; their hosts may name this gateway."""
 

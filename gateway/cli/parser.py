@@ -137,6 +137,8 @@ def _running(add: Add, common: argparse.ArgumentParser) -> None:
     gateway = _group(add, common, "gateway", "run the gateway as a service")
     run = gateway("run", "run:run", "run the gateway in the foreground; needs no terminal, logs to standard error")
     run.add_argument("--port", type=_port, metavar="N", help="listen on this port; 0 picks a free one")
+    web = add("web", "web:web", "print a link that lets one browser into the web chat, once")
+    web.add_argument("--open", action="store_true", help="open it in this machine's browser")
     chat = add("chat", "chat:chat", "talk to the agent of the running gateway")
     chat.add_argument("--once", metavar="TEXT", help="send TEXT, print the answer, exit")
     chat.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="give up on an answer (default: 300)")

@@ -9,6 +9,7 @@ from tidegate.gateway.cli.chat import is_interactive
 from tidegate.gateway.cli.conversation import GREETING, Conversation
 from tidegate.gateway.cli.parser import Arguments
 from tidegate.gateway.cli.rpc import running_pid
+from tidegate.gateway.cli.run import start_link
 from tidegate.gateway.lifecycle import Life
 from tidegate.gateway.lock import AlreadyRunning
 from tidegate.gateway.program import hint
@@ -48,12 +49,14 @@ async def _run_with_chat(call: Call) -> None:
             return
         chat = Conversation(call.site, call.style)
         gateway.add_done_callback(lambda _: chat.leave())
-        await chat.run(_greeting(call, life))
+        link = await start_link(life.gateway) if life.gateway is not None else ""
+        await chat.run(_greeting(life, link))
         if not gateway.done():
             warn("stopping the gateway; running answers may end first (Ctrl-C: at once)")
             life.stop()
 
 
-def _greeting(call: Call, life: Life) -> str:
+def _greeting(life: Life, link: str) -> str:
     port = life.gateway.port if life.gateway is not None else 0
-    return f"Tidegate is up on port {port}; {hint('logs')} shows its log.\n{GREETING}"
+    lines = (f"Tidegate is up on port {port}; {hint('logs')} shows its log.", link, GREETING)
+    return "\n".join(filter(None, lines))

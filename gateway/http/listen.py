@@ -37,6 +37,16 @@ def bind_host(config: GatewaySection, tailnet: Callable[[], str | None] | None =
     return "0.0.0.0" if config.bind in ("lan", "auto") else LOOPBACK
 
 
+def page_addresses(config: GatewaySection, port: int) -> list[str]:
+    """Return where a browser finds our page: on this machine, then under the configured names with TLS."""
+    host = LOOPBACK if config.bind in ("loopback", "lan", "auto") else bind_host(config)
+    here = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return [
+        here,
+        *(origin.rstrip("/") for origin in config.control_ui.allowed_origins if origin.startswith("https://")),
+    ]
+
+
 def tailnet_address() -> str | None:
     """Return the address from which this machine reaches its tailnet; nothing is sent to find out."""
     try:

@@ -21,7 +21,7 @@ from tidegate.clock import MINUTE, Clock
 from tidegate.gateway.plane.auth import Doorkeeper, keep_secret, same, unauthorized
 from tidegate.gateway.plane.contract import Caller, Code, PlaneEvent, Role, RpcError, Scope, covers
 from tidegate.gateway.plane.device_rows import request_row
-from tidegate.gateway.plane.handshake import Asker, Grant, Refused
+from tidegate.gateway.plane.handshake import BROWSER_CLIENTS, Asker, Grant, Refused
 from tidegate.gateway.plane.hub import Hub
 from tidegate.gateway.plane.limits import SecretKind
 from tidegate.ids import new_id
@@ -107,6 +107,9 @@ class DeviceBook:
         if why is None:
             assert device is not None
             return await self._grant(asker, device, asker.method)
+        if asker.offered.bootstrap_token:
+            # Where no secret is asked for, a code is the person's word.
+            return await self._grant(asker, await self._use_setup_code(asker), "bootstrap-token")
         if self._skips_pairing(asker):
             return Grant(frozenset(asker.scopes), asker.scopes, asker.method)
         if not self._is_silent(asker, device, why):
@@ -148,7 +151,10 @@ class DeviceBook:
         Never for admin, unless it showed the shared secret: other processes here could reach a gateway without one.
         """
         peer, shown = asker.peer, asker.method in SHARED_METHODS
-        if not peer.is_local or peer.origin is not None or not self._doorkeeper.settings.auto_approve_local:
+        if not peer.is_local or not self._doorkeeper.settings.auto_approve_local:
+            return False
+        if peer.origin is not None and not (shown and asker.client.id in BROWSER_CLIENTS):
+            # Whoever types the shared secret into our own page is the operator; a page alone is nobody.
             return False
         if not shown and within([Scope.ADMIN], asker.scopes):
             return False

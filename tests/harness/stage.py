@@ -50,10 +50,12 @@ class Stage:
         self.config_path.write_text(text if text is not None else CONFIG % values)
 
     @asynccontextmanager
-    async def gateway(self, *, wakeups: Wakeups | None = None, drain: bool = True) -> AsyncIterator[Gateway]:
+    async def gateway(
+        self, *, wakeups: Wakeups | None = None, drain: bool = True, port: int = 0
+    ) -> AsyncIterator[Gateway]:
         """Run a gateway for the length of the block. Without `drain` it is cut off, as in a crash."""
         loaded = load_config(self.config_path, environ={"HOME": str(self.state_dir)}, state_dir=self.state_dir)
-        site = Site(self.state_dir, self.config_path, port=0)
+        site = Site(self.state_dir, self.config_path, port=port)
         specs = [platform.spec() for platform in self.platforms]
         stop = asyncio.Event()
         async with open_gateway(site, loaded, Faults(), wakeups=wakeups, accounts=lambda *_: specs) as gateway:

@@ -275,16 +275,18 @@ async def test_without_the_secret_nothing_is_told_and_guessing_ends(tmp_path: Pa
 
 
 @on_loop
-async def test_no_route_is_open_but_health(tmp_path: Path) -> None:
+async def test_no_route_is_open_but_health_and_the_page(tmp_path: Path) -> None:
     """A new route fails here until it asks who calls, or is named."""
-    is_open = {"/health", "/healthz", "/ready", "/readyz"}
+    is_open = {"/health", "/healthz", "/ready", "/readyz", "/", "/chat", "/assets/{name}"}
     async with api(tmp_path) as running:
         app = public_app(running.gateway, lambda: (True, {}), lambda: pytest.fail("nobody was let in"))
         routes = {(route.method, resource.canonical) for resource in app.router.resources() for route in resource}
         assert {path for _, path in routes} >= {"/v1/models", "/v1/responses", "/tools/invoke", *is_open}
         for declared, path in routes:
             for method in ("GET", "POST", "PUT", "DELETE") if declared == "*" else (declared,):
-                status, _ = await running.call(method, path.replace("{id}", "openclaw"), None, {})
+                status, _ = await running.call(
+                    method, path.replace("{id}", "openclaw").replace("{name}", "main.js"), None, {}
+                )
                 assert status in ((200, 405) if path in is_open else (401, 405)), (method, path)
 
 

@@ -1,0 +1,14 @@
+// The one-time code of a login link stands behind the `#`, which no server sees. It leaves the address bar before
+// anything else happens, so that neither the history nor a glance over the shoulder keeps it.
+
+/** @returns {string} the code of the address, which holds it no more, or an empty text */
+export function takeCode() {
+  const found = /^#code=([\w-]{8,128})$/.exec(location.hash);
+  if (location.hash.startsWith("#code=")) {
+    history.replaceState(null, "", location.pathname);
+  }
+  return found ? found[1] : "";
+}
+
+/** The code with which this page was opened. */
+export const linkCode = takeCode();

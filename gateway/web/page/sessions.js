@@ -1,0 +1,114 @@
+// The list of sessions, as the gateway tells it and as this browser has read it.
+
+import { note, noted } from "./vault.js";
+
+const LIMIT = 200;
+const SETTLE = 250;
+
+export class Sessions {
+  /**
+   * @param {import("./wire.js").Wire} wire
+   * @param {() => void} changed
+   */
+  constructor(wire, changed) {
+    this.wire = wire;
+    this.changed = changed;
+    /** @type {Map<string, any>} */
+    this.rows = new Map();
+    /** @type {Record<string, number>} when each session was last looked at */
+    this.seen = noted("seen", {});
+    /** @type {Map<string, number>} */
+    this.asked = new Map();
+    this.isLoaded = false;
+    this.current = "";
+  }
+
+  async load() {
+    const { list } = await this.wire.request("sessions.subscribe", {
+      limit: LIMIT,
+      includeDerivedTitles: true,
+      includeLastMessage: true,
+    });
+    const isFirst = Object.keys(this.seen).length === 0;
+    this.rows = new Map(list.sessions.map((row) => [row.key, row]));
+    // Everything was "unread" to a browser that has just come; that would say nothing.
+    if (isFirst) for (const row of list.sessions) this.seen[row.key] = row.updatedAt;
+    this.isLoaded = true;
+    this.looked(this.current);
+  }
+
+  /** @param {string} name @param {any} payload */
+  event(name, payload) {
+    if (name !== "sessions.changed") return;
+    const { sessionKey: key, session } = payload;
+    if (session) this.rows.set(key, { ...this.rows.get(key), ...session });
+    else this.rows.delete(key);
+    if (key === this.current) this.looked(key);
+    this.changed();
+    clearTimeout(this.asked.get(key));
+    if (session) this.asked.set(key, setTimeout(() => this.describe(key), SETTLE));
+  }
+
+  /** Learn title and last words of one session. @param {string} key */
+  async describe(key) {
+    this.asked.delete(key);
+    try {
+      const about = { key, includeDerivedTitles: true, includeLastMessage: true };
+      const { session } = await this.wire.request("sessions.describe", about);
+      if (session) this.rows.set(key, session);
+      if (key === this.current) this.looked(key);
+      this.changed();
+    } catch {
+      // The next change, or the next connection, asks again.
+    }
+  }
+
+  /** @param {string} key */
+  look(key) {
+    this.current = key;
+    this.looked(key);
+  }
+
+  /** Note that a session was read, if somebody is there to read it. @param {string} key */
+  looked(key) {
+    const row = this.rows.get(key);
+    if (row && document.visibilityState === "visible") {
+      this.seen[key] = Math.max(this.seen[key] ?? 0, row.updatedAt);
+      note("seen", this.seen);
+    }
+    this.changed();
+  }
+
+  /** @param {any} row */
+  isUnread(row) {
+    return row.updatedAt > (this.seen[row.key] ?? 0) && row.key !== this.current && Boolean(row.systemSent);
+  }
+
+  get unread() {
+    return [...this.rows.values()].filter((row) => this.isUnread(row)).length;
+  }
+
+  /** @param {string} filter @returns {any[]} the newest first */
+  list(filter) {
+    const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
+    return [...this.rows.values()]
+      .filter((row) => !row.archived || row.key === this.current)
+      .filter((row) => {
+        const text = `${titleOf(row)} ${row.lastMessagePreview ?? ""} ${row.key}`.toLowerCase();
+        return words.every((word) => text.includes(word));
+      })
+      .sort((one, two) => two.updatedAt - one.updatedAt);
+  }
+}
+
+/** @param {any} row @returns {string} */
+export function titleOf(row) {
+  const given = row?.label || row?.displayName || row?.derivedTitle;
+  if (given) return given;
+  if (row?.isMain) return "Main conversation";
+  if (row?.channel) return `${row.channel[0].toUpperCase()}${row.channel.slice(1)} ${row.key.split(":").at(-1)}`;
+  return "New conversation";
+}
+
+/** @param {string} agent @returns {string} the key of a session that does not exist yet */
+export const newKey = (agent) => `agent:${agent}:dashboard:${crypto.randomUUID()}`;

@@ -1,0 +1,392 @@
+// One session as it stands: its transcript, which the gateway owns, and above it what is not in the transcript yet – typed
+// messages and running answers. Whenever a run ends or events may have been missed the transcript is fetched again, and what
+// it holds by then is taken off the overlay: nothing is shown twice and nothing is lost.
+
+import { Outbox } from "./outbox.js";
+
+const PAGE = 60;
+const GRACE = 3_000;
+const RECHECK = 700;
+const MAX_RECHECKS = 5;
+const IDLE_CHECK = 4_000;
+
+/**
+ * @typedef {{id: string, name: string, args: any, state: "running" | "done" | "failed", result: string}} Tool
+ * @typedef {{kind: "text", item: string, text: string} | {kind: "tool", id: string}} Block
+ * @typedef {object} Run
+ * @property {string} id
+ * @property {Block[]} blocks
+ * @property {"running" | "done" | "aborted" | "error"} state
+ * @property {number} after
+ * @property {string} text what it said in the end
+ * @property {string} error
+ * @property {string} phase
+ * @property {number} checks
+ * @property {boolean} hasBegun
+ * @typedef {{id: string, kind: "error" | "stopped" | "command", question?: string, text: string, after: number}} Note
+ */
+
+export class Talk {
+  /**
+   * @param {import("./wire.js").Wire} wire
+   * @param {import("./markdown.js").Markdown} markdown
+   * @param {object} hooks
+   * @param {() => void} hooks.changed
+   * @param {(text: string) => void} hooks.say for those who listen
+   */
+  constructor(wire, markdown, hooks) {
+    this.wire = wire;
+    this.markdown = markdown;
+    this.hooks = hooks;
+    this.outbox = new Outbox(wire, (message, answer) => this.messageChanged(message, answer));
+    /** @type {Map<string, Note[]>} */
+    this.notes = new Map();
+    this.key = "";
+    this.clear();
+  }
+
+  clear() {
+    this.conversation = "";
+    /** @type {any[]} */
+    this.lines = [];
+    /** @type {Map<string, Tool>} */
+    this.tools = new Map();
+    /** @type {Map<string, Run>} */
+    this.runs = new Map();
+    this.isLoaded = false;
+    this.isBusy = false;
+    this.queued = 0;
+    this.total = 0;
+    this.model = "";
+    this.trouble = "";
+    clearTimeout(this.timer);
+  }
+
+  /** @param {string} key */
+  open(key) {
+    if (key === this.key) return;
+    this.key = key;
+    this.clear();
+    this.hooks.changed();
+    this.sync();
+  }
+
+  get last() {
+    return this.lines.at(-1)?.__openclaw.seq ?? 0;
+  }
+
+  get hasMore() {
+    return this.lines.length > 0 && this.lines[0].__openclaw.seq > 1;
+  }
+
+  /** Whether something is under way that can be stopped. */
+  get isWorking() {
+    return this.isBusy || [...this.runs.values()].some((run) => run.state === "running");
+  }
+
+  /** @param {string} text */
+  send(text) {
+    this.outbox.add(this.key, text, this.last);
+  }
+
+  async abort() {
+    try {
+      await this.wire.request("chat.abort", { sessionKey: this.key });
+    } catch (error) {
+      this.trouble = `It could not be stopped: ${/** @type {Error} */ (error).message}`;
+    }
+    this.sync();
+  }
+
+  /** @param {import("./outbox.js").Message} message @param {any} answer */
+  messageChanged(message, answer) {
+    if (message.isDone && message.state === "taken") {
+      if (message.key === this.key) this.sync();
+      else this.outbox.remove(message);
+    }
+    if (answer && message.key === this.key && !message.isDone) this.check();
+    this.hooks.changed();
+  }
+
+  /** Events were missed, or the gateway is back. */
+  resume() {
+    this.outbox.flush();
+    if (this.key) this.sync();
+  }
+
+  // The transcript
+
+  /** Fetch the newest part of the transcript and settle the overlay with it. */
+  async sync() {
+    if (this.isSyncing) {
+      this.mustSyncAgain = true;
+      return;
+    }
+    this.isSyncing = true;
+    const key = this.key;
+    const began = Date.now();
+    const ended = new Set([...this.runs.values()].filter((run) => run.state !== "running").map((run) => run.id));
+    const done = new Set(this.outbox.of(key).filter((message) => message.isDone).map((message) => message.id));
+    try {
+      const page = await this.wire.request("chat.history", { sessionKey: key, limit: PAGE });
+      await this.markdown.prepare(texts(page.messages));
+      if (key === this.key) this.settle(page, began, ended, done);
+      this.trouble = "";
+    } catch (error) {
+      if (key === this.key && this.wire.isOnline) this.trouble = /** @type {Error} */ (error).message;
+    } finally {
+      this.isSyncing = false;
+    }
+    this.hooks.changed();
+    if (this.mustSyncAgain || key !== this.key) {
+      this.mustSyncAgain = false;
+      this.sync();
+    } else this.check();
+  }
+
+  /** Look again soon while something is open whose end could be missed. */
+  check() {
+    clearTimeout(this.timer);
+    const runs = [...this.runs.values()];
+    const hasEnded = runs.some((run) => run.state !== "running");
+    const isUnknown = this.isBusy && runs.length === 0;
+    const isWaiting = this.outbox.of(this.key).some((message) => message.state === "taken");
+    if (hasEnded) this.timer = setTimeout(() => this.sync(), RECHECK);
+    else if (isUnknown || isWaiting) this.timer = setTimeout(() => this.sync(), IDLE_CHECK);
+  }
+
+  /** @param {any} page @param {number} began @param {Set<string>} ended @param {Set<string>} done */
+  settle(page, began, ended, done) {
+    const conversation = page.sessionId ?? "";
+    if (conversation !== this.conversation) {
+      this.lines = [];
+      for (const message of this.outbox.of(this.key)) message.after = 0;
+      for (const run of this.runs.values()) run.after = 0;
+      for (const remark of this.notes.get(this.key) ?? []) remark.after = 0;
+      this.conversation = conversation;
+    }
+    this.merge(page.messages);
+    this.isLoaded = true;
+    this.total = page.totalMessages;
+    this.queued = page.pendingInputs.total;
+    this.isBusy = Boolean(page.sessionInfo?.hasActiveRun);
+    this.model = page.sessionInfo?.model ?? page.defaults?.model ?? "";
+    this.learnTools(page.messages);
+    this.settleRuns(page, ended);
+    this.settleMessages(began, done);
+  }
+
+  /** @param {any[]} fresh */
+  merge(fresh) {
+    if (!fresh.length) return;
+    const first = fresh[0].__openclaw.seq;
+    // What lies between is fetched when somebody scrolls up.
+    if (first > this.last + 1) this.lines = [];
+    const kept = new Map(this.lines.map((line) => [line.__openclaw.seq, line]));
+    for (const line of fresh) kept.set(line.__openclaw.seq, line);
+    this.lines = [...kept.values()].sort((one, two) => one.__openclaw.seq - two.__openclaw.seq);
+  }
+
+  /** Fetch what stands before the oldest line. */
+  async older() {
+    if (this.isFetching || !this.hasMore) return;
+    this.isFetching = true;
+    const key = this.key;
+    const first = this.lines[0].__openclaw.seq;
+    try {
+      const offset = Math.max(0, this.total - first + 1);
+      const page = await this.wire.request("chat.history", { sessionKey: key, limit: PAGE, offset });
+      await this.markdown.prepare(texts(page.messages));
+      if (key === this.key && (page.sessionId ?? "") === this.conversation) {
+        this.learnTools(page.messages);
+        const kept = new Map([...page.messages, ...this.lines].map((line) => [line.__openclaw.seq, line]));
+        this.lines = [...kept.values()].sort((one, two) => one.__openclaw.seq - two.__openclaw.seq);
+      }
+    } catch {
+      // Scrolling up once more asks again.
+    } finally {
+      this.isFetching = false;
+    }
+    this.hooks.changed();
+  }
+
+  /** @param {any[]} lines */
+  learnTools(lines) {
+    for (const line of lines) {
+      if (line.role === "assistant") {
+        for (const part of line.content) {
+          if (part.type === "toolCall" && !this.tools.has(part.id)) {
+            this.tools.set(part.id, { id: part.id, name: part.name, args: part.arguments, state: "running", result: "" });
+          }
+        }
+      } else if (line.role === "toolResult") {
+        const tool = this.tools.get(line.toolCallId);
+        if (tool) Object.assign(tool, { state: line.isError ? "failed" : "done", result: textOf(line) });
+      }
+    }
+  }
+
+  // The overlay
+
+  /** @param {any} page @param {Set<string>} ended */
+  settleRuns(page, ended) {
+    const active = new Set(page.sessionInfo?.activeRunIds ?? []);
+    for (const id of active) this.run(String(id));
+    for (const run of [...this.runs.values()]) {
+      if (run.state === "running" && active.has(run.id)) {
+        this.takeOff(run);
+        if (page.inFlightRun?.runId === run.id) this.joinLate(run, page.inFlightRun.text);
+      } else if (run.state === "running" || ended.has(run.id)) this.close(run);
+    }
+  }
+
+  /** Take off a run's overlay what the transcript holds. @param {Run} run */
+  takeOff(run) {
+    for (const line of this.lines) {
+      if (line.role !== "assistant" || line.__openclaw.seq <= run.after) continue;
+      const said = textOf(line).trim();
+      const calls = new Set(line.content.filter((part) => part.type === "toolCall").map((part) => part.id));
+      const at = run.blocks.findIndex((block) => block.kind === "text" && block.text.trim() === said);
+      if (said && at >= 0) run.blocks.splice(at, 1);
+      run.blocks = run.blocks.filter((block) => block.kind !== "tool" || !calls.has(block.id));
+    }
+  }
+
+  /** Show what a run said before we came. @param {Run} run @param {string} whole */
+  joinLate(run, whole) {
+    run.hasBegun = true;
+    if (run.blocks.length || !whole) return;
+    let rest = whole;
+    const from = this.lines.findLastIndex((line) => line.role === "user") + 1;
+    for (const line of this.lines.slice(from)) {
+      const said = line.role === "assistant" ? textOf(line) : "";
+      if (said && rest.startsWith(said)) rest = rest.slice(said.length).replace(/^\n\n/, "");
+    }
+    if (rest) run.blocks.push({ kind: "text", item: "", text: rest });
+  }
+
+  /** Let go of a run that has ended, once the transcript holds what it said. @param {Run} run */
+  close(run) {
+    run.checks += 1;
+    const said = this.lines.filter((line) => line.role === "assistant" && line.__openclaw.seq > run.after).map(textOf);
+    const isThere = !run.text || said.some((text) => text && (run.text.endsWith(text) || text.endsWith(run.text)));
+    // What was said of an answer that was stopped is written after its end is told.
+    if (run.state === "aborted" && !isThere && run.checks < MAX_RECHECKS) return;
+    this.runs.delete(run.id);
+    const remark = { id: run.id, after: this.last };
+    if (run.state === "error") this.addNote({ ...remark, kind: "error", text: run.error });
+    else if (run.state === "aborted") this.addNote({ ...remark, kind: "stopped", text: isThere ? "" : run.text });
+    else if (!isThere && !run.hasBegun) {
+      const question = this.outbox.get(run.id)?.text;
+      this.addNote({ ...remark, kind: "command", question, text: run.text });
+    }
+  }
+
+  /** @param {Note} remark */
+  addNote(remark) {
+    const notes = this.notes.get(this.key) ?? [];
+    if (!notes.some((other) => other.id === remark.id)) this.notes.set(this.key, [...notes, remark]);
+  }
+
+  /** @param {number} began @param {Set<string>} done */
+  settleMessages(began, done) {
+    const stored = this.lines.filter((line) => line.role === "user").map((line) => ({ seq: line.__openclaw.seq, text: textOf(line) }));
+    for (const message of this.outbox.of(this.key)) {
+      if (message.state !== "taken") continue;
+      const line = stored.find((other) => other.seq > (message.after ?? 0) && other.text.includes(message.text.trim()));
+      if (line) line.text = line.text.replace(message.text.trim(), "");
+      const isIdle = !this.isBusy && this.queued === 0 && began - (message.takenAt ?? began) > GRACE;
+      if (line || isIdle || done.has(message.id)) this.outbox.remove(message);
+    }
+  }
+
+  /** @param {string} id @returns {Run} */
+  run(id) {
+    const known = this.runs.get(id);
+    if (known) return known;
+    /** @type {Run} */
+    const made = {
+      id, blocks: [], state: "running", after: this.last, text: "", error: "", phase: "", checks: 0, hasBegun: false,
+    };
+    this.runs.set(id, made);
+    return made;
+  }
+
+  // Events
+
+  /** @param {string} name @param {any} payload */
+  event(name, payload) {
+    if (!payload || payload.sessionKey !== this.key) return;
+    if (name === "chat") this.chatEvent(payload);
+    else if (name === "agent") this.agentEvent(payload);
+    else if (name === "session.message" && payload.message?.role === "user") this.sync();
+    else return;
+    this.hooks.changed();
+  }
+
+  /** @param {any} payload */
+  chatEvent(payload) {
+    const { runId, state } = payload;
+    if (state === "status") this.run(runId).phase = payload.phase;
+    if (state === "status" || state === "delta") return;
+    const message = this.outbox.get(runId);
+    if (message) message.isDone = true;
+    const text = payload.message ? textOf(payload.message) : "";
+    // An end without words of a run that we never saw begin: its message became part of another run.
+    if (state === "final" && !text && !this.runs.has(runId)) {
+      this.sync();
+      return;
+    }
+    const run = this.run(runId);
+    run.text = text || run.text;
+    if (state === "error" && run.state !== "error") run.error = payload.errorMessage || "it gave no reason";
+    run.state = state === "final" ? "done" : state;
+    if (state === "error") this.hooks.say(`The answer failed: ${run.error}`);
+    else if (text) this.hooks.say(text.slice(0, 400));
+    this.sync();
+  }
+
+  /** @param {any} payload */
+  agentEvent(payload) {
+    const { runId, stream, data } = payload;
+    if (!["lifecycle", "assistant", "tool"].includes(stream)) return;
+    const known = this.runs.get(runId);
+    if (!known && stream === "lifecycle" && data.phase !== "start") return;
+    if (known && known.state !== "running") return;
+    const run = this.run(runId);
+    run.hasBegun = true;
+    if (stream === "assistant") this.heard(run, data);
+    else if (stream === "tool") this.toolEvent(run, data);
+  }
+
+  /** @param {Run} run @param {{itemId: string, text: string}} data */
+  heard(run, data) {
+    const block = run.blocks.find((other) => other.kind === "text" && (other.item === data.itemId || isBegun(other, data.text)));
+    if (block && block.kind === "text") Object.assign(block, { item: data.itemId, text: data.text });
+    else run.blocks.push({ kind: "text", item: data.itemId, text: data.text });
+  }
+
+  /** @param {Run} run @param {any} data */
+  toolEvent(run, data) {
+    const tool = this.tools.get(data.toolCallId);
+    if (data.phase === "start" && !tool) {
+      this.tools.set(data.toolCallId, { id: data.toolCallId, name: data.name, args: data.args, state: "running", result: "" });
+      run.blocks.push({ kind: "tool", id: data.toolCallId });
+    } else if (data.phase === "result" && tool) {
+      Object.assign(tool, { state: data.isError ? "failed" : "done", result: textOf(data.result ?? { content: [] }) });
+    }
+  }
+}
+
+/** Whether a block is the beginning of a text that was joined late. @param {any} block @param {string} text */
+const isBegun = (block, text) => block.item === "" && text.startsWith(block.text);
+
+/** @param {any} message @returns {string} */
+export function textOf(message) {
+  const { content } = message;
+  if (typeof content === "string") return content;
+  return content.filter((part) => part.type === "text").map((part) => part.text).join("\n\n");
+}
+
+/** @param {any[]} lines @returns {string[]} what of them is shown as Markdown */
+const texts = (lines) => lines.filter((line) => line.role === "assistant").map(textOf);

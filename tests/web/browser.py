@@ -1,0 +1,121 @@
+"""A real browser in front of a real gateway, both in one test."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+
+from harness.stage import Stage, stage
+from tidegate.gateway.app import Gateway
+from tidegate.gateway.plane.page_methods import new_login
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+ARGUMENTS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: apt-get install chromium")
+PATIENCE = 10_000
+"""Milliseconds until something that should be on the page has to be there."""
+WATCH = """document.addEventListener("securitypolicyviolation",
+    (event) => console.error(`CSP ${event.violatedDirective} ${event.blockedURI}`));"""
+
+
+@dataclass
+class Window:
+    """One browser with storage of its own, and what went wrong in it.
+
+    Attributes:
+        problems: Errors of the page and violations of its policy.
+        requested: Every address that the page asked for.
+    """
+
+    context: BrowserContext
+    page: Page
+    problems: list[str] = field(default_factory=list)
+    requested: list[str] = field(default_factory=list)
+
+    async def say(self, text: str) -> None:
+        """Type a message and send it."""
+        await self.page.get_by_role("textbox", name="Message").fill(text)
+        await self.page.keyboard.press("Enter")
+
+    async def hears(self, text: str) -> None:
+        """Wait until an answer with these words is there, and whole."""
+        await self.page.locator(".answer:not(.is-growing) .prose", has_text=text).wait_for(timeout=PATIENCE)
+
+    async def is_told(self, heading: str) -> None:
+        """Wait until the page says something instead of the chat."""
+        await self.page.get_by_role("heading", name=heading, exact=True).wait_for(timeout=PATIENCE)
+
+    async def sees(self, selector: str, count: int = 1) -> None:
+        """Wait until so many elements are there."""
+        await self.page.locator(selector).nth(count - 1).wait_for(timeout=PATIENCE)
+
+
+@dataclass
+class Web:
+    """Browsers, and where their page is."""
+
+    browser: Browser
+
+    async def window(self, address: str, **options: Any) -> Window:
+        """Open the page in a browser of its own."""
+        context = await self.browser.new_context(**options)
+        context.set_default_timeout(PATIENCE)
+        page = await context.new_page()
+        window = Window(context, page)
+        page.on("request", lambda request: window.requested.append(request.url))
+        page.on("pageerror", lambda error: window.problems.append(str(error)))
+        page.on("console", lambda line: window.problems.append(line.text) if _is_problem(line) else None)
+        await context.add_init_script(WATCH)
+        await page.goto(address)
+        return window
+
+
+def _is_problem(line: Any) -> bool:
+    # A socket that cannot be opened while the gateway is away is told by the browser itself.
+    return line.type == "error" and "WebSocket connection to" not in line.text
+
+
+def address(gateway: Gateway, port: int | None = None) -> str:
+    """Return where the page is."""
+    return f"http://127.0.0.1:{port or gateway.port}/"
+
+
+async def login_link(gateway: Gateway) -> str:
+    """Return a new link."""
+    return f"{address(gateway)}#code={(await new_login(gateway))['code']}"
+
+
+@asynccontextmanager
+async def browsers() -> AsyncIterator[Web]:
+    """Start a browser."""
+    async with async_playwright() as driver:
+        browser = await driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        try:
+            yield Web(browser)
+        finally:
+            await browser.close()
+
+
+@asynccontextmanager
+async def open_chat(state_dir: Path, more: str = "") -> AsyncIterator[tuple[Stage, Gateway, Window]]:
+    """Run a gateway, and a browser that is logged in."""
+    async with stage(state_dir, more=more) as place, place.gateway() as gateway, browsers() as found:
+        window = await found.window(await login_link(gateway))
+        await window.sees(".composer")
+        yield place, gateway, window

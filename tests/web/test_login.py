@@ -1,0 +1,185 @@
+"""How a browser comes in, and what it shows when it may not."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from fakes.event_loop import on_loop
+from harness.stage import stage
+from tidegate.gateway.app import Gateway
+from tidegate.gateway.plane.owner import call_as_owner
+from web.browser import Window, address, browsers, login_link, needs_chromium, open_chat
+
+pytestmark = needs_chromium
+ASK_FIRST = "gateway: { nodes: { pairing: { autoApproveLocal: false } } },"
+
+
+async def enter(window: Window, text: str) -> None:
+    """Type a secret into the form."""
+    await window.page.get_by_label("Login link, token or password").fill(text)
+    await window.page.get_by_role("button", name="Enter").click()
+
+
+async def request_id(window: Window) -> str:
+    """Return the request that a waiting browser shows."""
+    return (await window.page.locator(".request-id").text_content()) or ""
+
+
+async def owner(gateway: Gateway, method: str, **params: object) -> object:
+    """Do something as the owner of the gateway."""
+    return await call_as_owner(gateway.plane.server.methods, method, params)
+
+
+def token(state_dir: Path) -> str:
+    """Return the gateway's token."""
+    return (state_dir / "gateway.token").read_text().strip()
+
+
+@on_loop
+async def test_a_link_lets_one_browser_in_once(tmp_path: Path) -> None:
+    async with stage(tmp_path) as place, place.gateway() as gateway, browsers() as found:
+        link = await login_link(gateway)
+        code = link.partition("#code=")[2]
+        first = await found.window(link)
+        await first.sees(".composer")
+        assert "code" not in first.page.url
+        assert await first.page.evaluate("history.length") <= 2
+        second = await found.window(link)
+        await second.is_told("That link is used up")
+        for window in (first, second):
+            assert window.problems == []
+            assert await window.context.cookies() == []
+            secrets = (code, token(tmp_path))
+            assert not [url for url in window.requested if any(secret in url for secret in secrets)]
+        # The browser that is in may open the old link again.
+        await first.page.goto(link)
+        await first.page.reload()
+        await first.sees(".composer")
+        assert "code" not in first.page.url
+        devices = await gateway.store.devices()
+        assert [(d.approved_via, d.scopes) for d in devices] == [("bootstrap", ("operator.read", "operator.write"))]
+
+
+@on_loop
+async def test_the_key_of_a_browser_cannot_be_taken_out(tmp_path: Path) -> None:
+    async with open_chat(tmp_path) as (_, gateway, window):
+        key = await window.page.evaluate(
+            """() => new Promise((resolve) => {
+              indexedDB.open("tidegate").onsuccess = (opened) => {
+                const wanted = opened.target.result.transaction("kept").objectStore("kept").get("key");
+                wanted.onsuccess = () => resolve([wanted.result.privateKey.extractable,
+                  wanted.result.privateKey.algorithm.name]);
+              };
+            })"""
+        )
+        assert key == [False, "Ed25519"]
+        code = (await login_link(gateway)).partition("#code=")[2]
+        stored = b"".join(path.read_bytes() for path in tmp_path.iterdir() if path.name.startswith("tidegate.db"))
+        assert code.encode() not in stored
+
+
+@on_loop
+async def test_a_link_in_a_tab_that_shows_the_page_counts_too(tmp_path: Path) -> None:
+    async with stage(tmp_path) as place, place.gateway() as gateway, browsers() as found:
+        window = await found.window(address(gateway))
+        await window.is_told("Who is there?")
+        await window.page.goto(await login_link(gateway))
+        await window.sees(".composer")
+        assert "code" not in window.page.url
+
+
+@on_loop
+async def test_the_token_lets_a_browser_on_this_machine_in_and_is_not_kept(tmp_path: Path) -> None:
+    async with stage(tmp_path) as place, place.gateway() as gateway, browsers() as found:
+        window = await found.window(address(gateway))
+        await enter(window, "not the token")
+        await window.is_told("That was not it")
+        await enter(window, token(tmp_path))
+        await window.sees(".composer")
+        kept = await window.page.evaluate("JSON.stringify(localStorage) + JSON.stringify(sessionStorage)")
+        assert token(tmp_path) not in kept
+        await window.page.reload()
+        await window.sees(".composer")
+        assert window.problems == []
+
+
+@on_loop
+async def test_two_browsers_that_wait_see_their_own_request_only(tmp_path: Path) -> None:
+    async with stage(tmp_path, more=ASK_FIRST) as place, place.gateway() as gateway, browsers() as found:
+        one, two = await found.window(address(gateway)), await found.window(address(gateway))
+        for window in (one, two):
+            await enter(window, token(tmp_path))
+        first, second = await request_id(one), await request_id(two)
+        assert first
+        assert second
+        assert first != second
+        assert f"tidegate devices approve {first}" in await one.page.inner_text("main")
+        assert second not in await one.page.content()
+        assert first not in await two.page.content()
+        await owner(gateway, "device.pair.approve", requestId=first)
+        await one.sees(".composer")
+        assert await request_id(two) == second
+        assert await two.page.locator(".composer").count() == 0
+        assert one.problems == two.problems == []
+
+
+@on_loop
+async def test_a_revoked_browser_is_thrown_out_and_a_new_link_lets_it_in_again(tmp_path: Path) -> None:
+    async with open_chat(tmp_path) as (_, gateway, window):
+        device = (await gateway.store.devices())[0].id
+        await owner(gateway, "device.token.revoke", deviceId=device, role="operator")
+        await window.is_told("This browser was logged out")
+        assert await window.page.locator(".composer").count() == 0
+        await window.page.reload()
+        await window.is_told("Who is there?")
+        await window.page.goto(await login_link(gateway))
+        await window.sees(".composer")
+
+
+@on_loop
+async def test_without_a_secret_a_browser_waits_or_shows_a_code(tmp_path: Path) -> None:
+    more = 'gateway: { auth: { mode: "none" } },'
+    async with stage(tmp_path, more=more) as place, place.gateway() as gateway, browsers() as found:
+        window = await found.window(address(gateway))
+        await owner(gateway, "device.pair.approve", requestId=await request_id(window))
+        await window.sees(".composer")
+        other = await found.window(await login_link(gateway))
+        await other.sees(".composer")
+
+
+@on_loop
+async def test_too_many_wrong_secrets_are_told_with_the_time_to_wait(tmp_path: Path) -> None:
+    more = "gateway: { auth: { rateLimit: { maxAttempts: 2, exemptLoopback: false } } },"
+    async with stage(tmp_path, more=more) as place, place.gateway() as gateway, browsers() as found:
+        window = await found.window(address(gateway))
+        for _ in range(2):
+            await enter(window, "wrong")
+            await window.is_told("That was not it")
+        await enter(window, token(tmp_path))
+        await window.is_told("Too many wrong attempts")
+        assert re.search(r"Trying again in \d+ (seconds|minutes)", await window.page.inner_text("main"))
+
+
+@on_loop
+async def test_logging_out_forgets_the_key(tmp_path: Path) -> None:
+    async with open_chat(tmp_path) as (_, gateway, window):
+        before = {device.id for device in await gateway.store.devices()}
+        window.page.on("dialog", lambda dialog: dialog.accept())
+        await window.page.get_by_role("button", name="Log this browser out").click()
+        await window.is_told("Who is there?")
+        assert await window.page.evaluate("Object.keys(localStorage).length") == 0
+        await window.page.goto(await login_link(gateway))
+        await window.sees(".composer")
+        assert len({device.id for device in await gateway.store.devices()} - before) == 1
+
+
+@on_loop
+async def test_the_page_can_be_switched_off(tmp_path: Path) -> None:
+    more = "gateway: { controlUi: { enabled: false } },"
+    async with stage(tmp_path, more=more) as place, place.gateway() as gateway, browsers() as found:
+        window = await found.browser.new_page()
+        for path in ("", "chat", "assets/main.js"):
+            answer = await window.goto(address(gateway) + path)
+            assert answer is not None
+            assert answer.status == 404
