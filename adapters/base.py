@@ -38,6 +38,7 @@ class Capabilities:
     threads: bool = False
     reactions: bool = False
     buttons: bool = False
+    polls: bool = False
     idempotent_send: bool = False
 
 
@@ -75,6 +76,21 @@ class TextPart:
 
 
 @dataclass(frozen=True, slots=True)
+class Poll:
+    """A question with answers to choose from.
+
+    Attributes:
+        seconds: How long it stays open; 0 for until somebody closes it.
+    """
+
+    question: str
+    options: tuple[str, ...]
+    multiple: bool = False
+    anonymous: bool = True
+    seconds: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Outbound:
     """One part of a delivery: what is sent in one platform call.
 
@@ -85,6 +101,7 @@ class Outbound:
         file: Local path of a file to send along, or None.
         reply_to: Platform id of the message to answer visibly, or None.
         edit_of: Platform id of our own message to replace, or None for a new message.
+        poll: Sent in place of text; only to adapters with `capabilities.polls`.
         attempt: Counted from 1.
     """
 
@@ -97,6 +114,7 @@ class Outbound:
     reply_to: str | None = None
     edit_of: str | None = None
     buttons: tuple[tuple[Button, ...], ...] = ()
+    poll: Poll | None = None
     attempt: int = 1
 
 

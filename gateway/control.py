@@ -7,16 +7,17 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from tidegate import __version__
+from tidegate.adapters.base import Poll
 from tidegate.agent_runtime.transcript import decode_message
 from tidegate.clock import SECOND, Clock
 from tidegate.events import Address
 from tidegate.gateway import replies
 from tidegate.gateway.connections import Connections, ConnectionState
-from tidegate.gateway.parts import text_drafts
+from tidegate.gateway.parts import edit_draft, poll_draft, text_drafts
 from tidegate.gateway.people import People
 from tidegate.gateway.program import hint
 from tidegate.gateway.rendering import Renderers
-from tidegate.sessions.model import Delivery, DeliveryKind, DeliveryState
+from tidegate.sessions.model import Delivery, DeliveryKind, DeliveryState, Draft
 from tidegate.sessions.store import Store
 from tidegate.sessions.wakeups import LANES, Wakeups
 
@@ -214,14 +215,29 @@ class Control:
         """Put a message into the outbox."""
         if not text.strip():
             raise ValueError("there is nothing to send")
+        ids = await self._queue(self.address(channel, to, account, thread), text, DeliveryKind.SEND)
+        return {"deliveries": ids, "parts": len(ids)}
+
+    def address(self, channel: str, to: str, account: str = "default", thread: str | None = None) -> Address:
+        """Return a chat of a configured account. Raises ValueError, which says what is wrong."""
         if not self._renderers.knows(channel, account):
             known = ", ".join(self._renderers.names()) or "none"
             raise ValueError(f"{channel} account {account!r} is not configured; configured: {known}")
         shape = _CHATS.get(channel)
         if shape is not None and not shape[0].fullmatch(to):
             raise ValueError(f"{to!r} is no chat of {channel}: it is {shape[1]}")
-        ids = await self._queue(Address(channel, account, to, thread), text, DeliveryKind.SEND)
-        return {"deliveries": ids, "parts": len(ids)}
+        return Address(channel, account, to, thread)
+
+    async def edit(self, address: Address, message_id: str, text: str) -> list[int]:
+        """Put the replacement of one of our messages into the outbox. Raises ValueError for what fits no message."""
+        parts = self._renderers.render(address, text)
+        if len(parts) != 1:
+            raise ValueError("the text does not fit one message" if parts else "there is nothing to send")
+        return await self._put([edit_draft(address, parts[0], message_id)])
+
+    async def poll(self, address: Address, poll: Poll) -> list[int]:
+        """Put a poll into the outbox."""
+        return await self._put([poll_draft(address, poll)])
 
     async def reload(self) -> dict[str, Any]:
         """Read the configuration again."""
@@ -239,9 +255,11 @@ class Control:
         return address in await self._store.open_lanes(address.channel, address.account)
 
     async def _queue(self, address: Address, text: str, kind: DeliveryKind) -> list[int]:
-        drafts = text_drafts(address, self._renderers.render(address, text), kind=kind)
+        return await self._put(text_drafts(address, self._renderers.render(address, text), kind=kind))
+
+    async def _put(self, drafts: Sequence[Draft]) -> list[int]:
         ids = list(await self._store.add_deliveries(drafts))
-        self._wakeups.announce(LANES, [address])
+        self._wakeups.announce(LANES, {draft.address for draft in drafts})
         return ids
 
 

@@ -207,7 +207,7 @@ class Outbox:
         except DeliveryUnavailable as error:
             return self._again_in(delivery, self._backoff(delivery.attempt), str(error))
         except DeliveryRefused as error:
-            if part.edit_of is not None:
+            if part.edit_of is not None and not delivery.payload.get("only_edit"):
                 # A refused edit surely showed nothing: the message is gone, the answer is not.
                 return replace(self._again_in(delivery, 0.0, str(error)), sends_anew=True)
             return Settlement(delivery.id, DeliveryState.DEAD, reason=str(error))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tidegate.adapters.base import Button, Outbound, TextPart
+from tidegate.adapters.base import Button, Outbound, Poll, TextPart
 from tidegate.events import Address
 from tidegate.sessions.blobs import BlobStore
 from tidegate.sessions.model import Delivery, DeliveryKind, Draft
@@ -50,6 +50,23 @@ def file_draft(address: Address, blob: str, name: str, kind: str, caption: TextP
     return Draft(address, payload)
 
 
+def edit_draft(address: Address, part: TextPart, message_id: str) -> Draft:
+    """Return a draft that replaces one of our messages; when that is gone, nothing takes its place."""
+    payload = {"body": part.body, "plain": part.plain, "edit_of": message_id, "only_edit": True}
+    return Draft(address, payload, DeliveryKind.SEND)
+
+
+def poll_draft(address: Address, poll: Poll) -> Draft:
+    """Return a draft that sends a poll."""
+    said = [poll.question, list(poll.options), poll.multiple, poll.anonymous, poll.seconds]
+    return Draft(address, {"poll": said}, DeliveryKind.SEND)
+
+
+def _poll(said: Sequence[Any]) -> Poll:
+    question, options, multiple, anonymous, seconds = said
+    return Poll(question, tuple(options), multiple, anonymous, seconds)
+
+
 def outbound(delivery: Delivery, blobs: BlobStore) -> Outbound:
     """Return what the adapter sends for a stored part."""
     payload: Mapping[str, Any] = delivery.payload
@@ -65,5 +82,6 @@ def outbound(delivery: Delivery, blobs: BlobStore) -> Outbound:
         reply_to=payload.get("reply_to"),
         edit_of=payload.get("edit_of"),
         buttons=tuple(tuple(Button(*b) for b in row) for row in payload.get("buttons", ())),
+        poll=_poll(payload["poll"]) if payload.get("poll") else None,
         attempt=delivery.attempt,
     )

@@ -68,6 +68,7 @@ class TelegramAdapter:
             max_upload=OWN_SERVER_LIMIT if settings.own_server else MAX_UPLOAD,
             threads=True,
             reactions=True,
+            polls=True,
             buttons=True,
             idempotent_send=False,
         )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
 import structlog
 from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup, LinkPreviewOptions, ReplyParameters
 from telegram.error import BadRequest, ChatMigrated, TelegramError
+from telegram.warnings import PTBUserWarning
 
-from tidegate.adapters.base import Button, Outbound, TextPart
+from tidegate.adapters.base import Button, Outbound, Poll, TextPart
 from tidegate.adapters.telegram.buttons import keyboard
 from tidegate.adapters.telegram.failures import delivery_error
 from tidegate.adapters.telegram.parse import GENERAL_TOPIC
@@ -18,11 +20,18 @@ from tidegate.errors import DeliveryRefused
 from tidegate.events import Address
 
 SEND_SECONDS = 30.0
+MAX_QUESTION = 300
+MIN_OPTIONS, MAX_OPTIONS = 2, 12
+MAX_OPTION = 100
+SHORTEST_POLL, LONGEST_POLL = 5, 600
 MAX_MIGRATED = 1_000
 """Most groups remembered that became supergroups since the connection was made."""
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 
 log = structlog.get_logger("telegram")
+
+# The library advises its own method for polls; why it is not used stands there.
+warnings.filterwarnings("ignore", "Please use 'Bot.send_poll'", PTBUserWarning)
 
 
 class Sender:
@@ -66,6 +75,8 @@ class Sender:
             return chat
 
     async def _send(self, part: Outbound, address: Address) -> str:
+        if part.poll is not None:
+            return await self._send_poll(part, address, part.poll)
         if part.file is not None and part.edit_of is None:
             return await self._send_file(part, address, part.file)
         if part.text is None:
@@ -103,6 +114,31 @@ class Sender:
             "reply_markup": _markup(part.buttons),
         }
         return await upload.send(self._bot, shown)
+
+    async def _send_poll(self, part: Outbound, address: Address, poll: Poll) -> str:
+        """Send a poll. The limits are Telegram's (https://core.telegram.org/bots/api#sendpoll)."""
+        if not 0 < len(poll.question) <= MAX_QUESTION:
+            raise DeliveryRefused(f"the question of a poll has at most {MAX_QUESTION} characters")
+        if not MIN_OPTIONS <= len(poll.options) <= MAX_OPTIONS:
+            raise DeliveryRefused(f"a poll has {MIN_OPTIONS} to {MAX_OPTIONS} options")
+        if any(not 0 < len(option) <= MAX_OPTION for option in poll.options):
+            raise DeliveryRefused(f"an option of a poll has 1 to {MAX_OPTION} characters")
+        if poll.seconds and not SHORTEST_POLL <= poll.seconds <= LONGEST_POLL:
+            raise DeliveryRefused(f"a poll stays open for {SHORTEST_POLL} to {LONGEST_POLL} seconds, or without an end")
+        asked = {
+            "chat_id": self.chat(address),
+            "question": poll.question,
+            "options": [{"text": option} for option in poll.options],
+            "is_anonymous": poll.anonymous,
+            "allows_multiple_answers": poll.multiple,
+            "open_period": poll.seconds or None,
+            "message_thread_id": thread_of(address),
+            "reply_parameters": reply_of(part),
+        }
+        # Read as plain data: the library refuses polls of servers that are older than itself, after they were sent.
+        given = {name: value for name, value in asked.items() if value is not None}
+        sent = await self._bot.do_api_request("send_poll", api_kwargs=given, read_timeout=SEND_SECONDS)
+        return str(sent["message_id"])
 
     async def _edit(self, message_id: str, shown: dict[str, Any]) -> str:
         try:

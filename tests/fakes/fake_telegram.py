@@ -372,6 +372,23 @@ class FakeTelegram:
             raise Refusal(400, "Bad Request: file is too big")
         return {"file_id": parameters["file_id"], "file_unique_id": "u", "file_size": size, "file_path": path}
 
+    async def _do_sendPoll(self, parameters: Json) -> Json:
+        options = [option["text"] if isinstance(option, dict) else option for option in parameters["options"]]
+        if not 2 <= len(options) <= 12:
+            raise Refusal(400, "Bad Request: poll must have at least 2 option")
+        poll = {
+            "id": "P1",
+            "question": parameters["question"],
+            "options": [{"text": text, "voter_count": 0, "persistent_id": text} for text in options],
+            "total_voter_count": 0,
+            "is_closed": False,
+            "is_anonymous": parameters.get("is_anonymous", True),
+            "type": "regular",
+            "allows_multiple_answers": parameters.get("allows_multiple_answers", False),
+            "allows_revoting": True,
+        }
+        return self._post(parameters, {"poll": poll})
+
     async def _do_sendPhoto(self, parameters: Json) -> Json:
         size = {"file_id": "P1", "file_unique_id": "p1", "width": 1, "height": 1}
         return self._post_file(parameters, "photo", [size])

@@ -45,6 +45,7 @@ class Platform:
     typing_error: DeliveryError | None = None
     files: dict[str, bytes] = field(default_factory=dict)
     edit_interval: float | None = None
+    polls: bool = False
 
     def __post_init__(self) -> None:
         self.updates: list[MessageEvent] = []
@@ -145,6 +146,7 @@ class PlatformAdapter:
             max_upload=1 << 20,
             threads=True,
             reactions=True,
+            polls=platform.polls,
         )
         self._platform = platform
         self._hooks = hooks
@@ -184,6 +186,8 @@ class PlatformAdapter:
             platform.changed()
             raise fault
         text = part.text.body if part.text is not None else f"[file {part.file_name}]"
+        if part.poll is not None:
+            text = f"[poll {part.poll.question}: {', '.join(part.poll.options)}]"
         found = next((b for b in platform.bubbles if b.id == part.edit_of), None)
         if found is not None:
             found.text, found.part, found.edits = text, part, found.edits + 1

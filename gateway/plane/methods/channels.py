@@ -1,9 +1,7 @@
-"""Channels: how they stand, sending through them, and who asked to be let in."""
+"""Channels: how they stand, connecting and disconnecting them, and who asked to be let in."""
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -16,15 +14,9 @@ from tidegate.gateway.connections import Connection, ConnectionState
 from tidegate.gateway.plane.contract import Call, Code, Method, Params, RpcError, Scope
 from tidegate.gateway.plane.methods.desk import Desk
 from tidegate.gateway.plane.methods.settings import Settings
-from tidegate.gateway.plane.methods.talk import CALLER
 from tidegate.gateway.ruleset import OWN_CHANNELS
-from tidegate.sessions.model import Delivery, DeliveryState
 
-RECEIPT_SECONDS = 15.0
-"""How long a request to send waits for the platform's receipt."""
-LOOK_SECONDS = 0.05
 Text = Annotated[str, Field(min_length=1)]
-_OPEN = (DeliveryState.DUE, DeliveryState.SENDING)
 _LOGIN_KEYS = ("botToken", "tokenFile")
 _VARIABLES = {"telegram": "TELEGRAM_BOT_TOKEN"}
 """Variables that hold the token of a channel's account `default`."""
@@ -43,50 +35,6 @@ class Account(Params):
 
     channel: Text
     accountId: str | None = None
-
-
-class Send(Params):
-    """`send`."""
-
-    to: Text
-    idempotencyKey: Text
-    message: str | None = None
-    channel: str | None = None
-    accountId: str | None = None
-    agentId: str | None = None
-    threadId: str | None = None
-    replyToId: str | None = None
-    sessionKey: str | None = None
-    silent: bool | None = None
-    mediaUrl: str | None = None
-    mediaUrls: list[str] | None = None
-    buffer: str | None = None
-    filename: str | None = None
-    contentType: str | None = None
-    asVoice: bool | None = None
-    gifPlayback: bool | None = None
-    forceDocument: bool | None = None
-    parseMode: str | None = None
-
-
-class MessageAction(Params):
-    """`message.action`."""
-
-    channel: Text
-    action: Text
-    params: dict[str, Any]
-    idempotencyKey: Text
-    accountId: str | None = None
-    requesterAccountId: str | None = None
-    requesterSenderId: str | None = None
-    senderIsOwner: bool | None = None
-    sessionKey: str | None = None
-    sessionId: str | None = None
-    inboundTurnKind: str | None = None
-    agentId: str | None = None
-    reply: dict[str, Any] | None = None
-    toolContext: dict[str, Any] | None = None
-    conversationReadOrigin: str | None = None
 
 
 class PairingList(Params):
@@ -183,74 +131,6 @@ class Channels:
         about = {"cleared": bool(changes), "loggedOut": not by_variable, "envToken": by_variable}
         return {"channel": channel, "accountId": account, **about}
 
-    async def send(self, call: Call) -> Any:
-        """Send a text, and answer with the platform's receipt."""
-        params: Send = call.params
-        if params.mediaUrl or params.mediaUrls or params.buffer:
-            raise RpcError(Code.INVALID_REQUEST, "sending files this way is not supported")
-        channel = (params.channel or self._only_channel()).lower()
-        ids = await self._send(channel, params.accountId, params.to, params.message or "", params)
-        return {"runId": params.idempotencyKey, "channel": channel, **ids}
-
-    async def message_action(self, call: Call) -> Any:
-        """Do something on a channel; `send` is what there is."""
-        params: MessageAction = call.params
-        if params.action != "send":
-            text = f"{params.channel} does not support the action {params.action!r} here; it supports send"
-            raise RpcError(Code.INVALID_REQUEST, text)
-        to = params.params.get("to") or params.params.get("target")
-        if not isinstance(to, str) or not to:
-            raise RpcError(Code.UNAVAILABLE, "ToolInputError: to required")
-        text = str(params.params.get("message") or "")
-        if params.params.get("dryRun"):
-            return {"channel": params.channel, "to": to, "dryRun": True, "messageId": None}
-        channel = params.channel.lower()
-        ids = await self._send(channel, params.accountId, to, text, params)
-        return {"ok": True, "channel": channel, "to": to, **ids, "result": ids}
-
-    def _only_channel(self) -> str:
-        names = {row.channel for row in self._rows()}
-        if len(names) != 1:
-            known = ", ".join(sorted(names)) or "none"
-            raise RpcError(Code.INVALID_REQUEST, f"channel required (configured channels: {known})")
-        return names.pop()
-
-    async def _send(
-        self, channel: str, account: str | None, to: str, text: str, params: Send | MessageAction
-    ) -> dict[str, Any]:
-        desk, method = self._desk, "send" if isinstance(params, Send) else "message.action"
-        target, _, topic = to.removeprefix(f"{channel}:").partition(":topic:")
-        thread = (params.threadId if isinstance(params, Send) else params.params.get("threadId")) or topic or None
-        account = account or self._default(channel)
-        claimed = await desk.store.claim_key(CALLER, method, params.idempotencyKey, "")
-        try:
-            if claimed:
-                parts = json.loads(claimed)
-            elif claimed is not None:
-                raise RpcError(Code.UNAVAILABLE, "the same request is being carried out", retryable=True)
-            else:
-                sent = await desk.gateway.control.send(channel, target, text, account, str(thread) if thread else None)
-                parts = sent["deliveries"]
-                await desk.store.settle_key(CALLER, method, params.idempotencyKey, json.dumps(parts))
-        except ValueError as error:
-            raise RpcError(Code.INVALID_REQUEST, f"Error: {error}") from error
-        return await self._receipt(channel, target, parts)
-
-    async def _receipt(self, channel: str, to: str, parts: Sequence[int]) -> dict[str, Any]:
-        """Wait until the platform has taken all parts. Raises RpcError when it does not, or not yet."""
-        try:
-            async with asyncio.timeout(RECEIPT_SECONDS):
-                while True:
-                    found = [part for number in parts if (part := await self._desk.store.delivery(number))]
-                    if all(part.state not in _OPEN for part in found):
-                        return _receipt(channel, to, found)
-                    # The outbox is another task, perhaps one day another process: the store is where they meet.
-                    await asyncio.sleep(LOOK_SECONDS)
-        except TimeoutError:
-            details = {"code": "OUTBOUND_DELIVERY_QUEUED", "deliveries": list(parts)}
-            text = f"{channel} has not taken the message yet; it is queued and will be sent"
-            raise RpcError(Code.UNAVAILABLE, text, details) from None
-
     async def pairing_list(self, call: Call) -> Any:
         """Return who asked to be let in."""
         params: PairingList = call.params
@@ -315,15 +195,6 @@ def _summary(accounts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _receipt(channel: str, to: str, parts: Sequence[Delivery]) -> dict[str, Any]:
-    bad = next((part for part in parts if part.state is not DeliveryState.SENT), None)
-    if bad is not None:
-        details = {"code": f"OUTBOUND_DELIVERY_{bad.state.value.upper()}", "deliveries": [part.id for part in parts]}
-        raise RpcError(Code.UNAVAILABLE, f"Error: {channel}: {bad.reason or bad.state.value}", details)
-    ids = [part.platform_id for part in parts if part.platform_id]
-    return {"messageId": ids[-1] if ids else None, "messageIds": ids, "chatId": to}
-
-
 def _logins(plain: Mapping[str, Any], channel: str, account: str) -> list[KeyPath]:
     """Return where the configuration says how an account logs in."""
     section = (plain.get("channels") or {}).get(channel)
@@ -354,6 +225,4 @@ def channel_methods(desk: Desk) -> list[Method]:
         Method("channels.pairing.list", PairingList, c.pairing_list, Scope.PAIRING),
         Method("channels.pairing.approve", PairingDecision, c.pairing_approve, _approve_scope),
         Method("channels.pairing.dismiss", PairingDecision, c.pairing_dismiss, Scope.PAIRING),
-        Method("send", Send, c.send, Scope.WRITE),
-        Method("message.action", MessageAction, c.message_action, Scope.WRITE),
     ]

@@ -16,6 +16,7 @@ from tidegate.gateway.plane.methods.node_events import NodeEvents
 from tidegate.gateway.plane.methods.own import config_methods, control_methods
 from tidegate.gateway.plane.methods.reports import report_methods
 from tidegate.gateway.plane.methods.rows import row_of
+from tidegate.gateway.plane.methods.sending import sending_methods
 from tidegate.gateway.plane.methods.sessions import session_methods
 from tidegate.gateway.plane.methods.settings import settings_methods
 from tidegate.gateway.plane.methods.talk import Talk, talk_methods
@@ -55,6 +56,7 @@ def desk_methods(desk: Desk, *, without: frozenset[str] = frozenset()) -> list[M
         *session_methods(desk, talk),
         *settings_methods(desk),
         *channel_methods(desk),
+        *sending_methods(desk),
         *catalog_methods(desk),
         *agent_methods(desk),
         *report_methods(desk),

@@ -9,7 +9,7 @@ import pytest
 from fakes.connected_bot import connected
 from fakes.event_loop import on_loop
 from fakes.fake_telegram import FakeTelegram, Fault
-from tidegate.adapters.base import Button, Outbound, TextPart
+from tidegate.adapters.base import Button, Outbound, Poll, TextPart
 from tidegate.adapters.telegram.adapter import TelegramAdapter
 from tidegate.errors import (
     DeliveryDeferred,
@@ -253,3 +253,33 @@ async def test_the_menu_takes_only_what_telegram_takes() -> None:
             {"command": "dock_here", "description": "dock_here"},
         ]
         assert all(len(one["description"]) <= 256 for one in call["commands"])
+
+
+@on_loop
+async def test_a_poll_is_one_call_in_its_topic() -> None:
+    async with FakeTelegram() as platform, connected(platform) as bot:
+        assert bot.capabilities.polls
+        lunch = Poll("Lunch?", ("soup", "rice"), multiple=True, anonymous=False, seconds=60)
+        assert await bot.send(Outbound(Address("telegram", "default", "-100", "5"), "t", poll=lunch)) == "1"
+        (call,) = platform.called("sendPoll")
+        assert (call["question"], call["message_thread_id"], call["open_period"]) == ("Lunch?", 5, 60)
+        assert (call["is_anonymous"], call["allows_multiple_answers"]) == (False, True)
+
+
+@pytest.mark.parametrize(
+    "poll",
+    [
+        Poll("", ("a", "b")),
+        Poll("q" * 301, ("a", "b")),
+        Poll("q", ("a",)),
+        Poll("q", ("a",) * 13),
+        Poll("q", ("a", "b" * 101)),
+        Poll("q", ("a", "b"), seconds=4),
+        Poll("q", ("a", "b"), seconds=601),
+    ],
+)
+@on_loop
+async def test_a_poll_that_telegram_would_refuse_is_not_sent(poll: Poll) -> None:
+    async with FakeTelegram() as platform, connected(platform) as bot:
+        assert isinstance(await outcome(bot, Outbound(ANN, "t", poll=poll)), DeliveryRefused)
+        assert not platform.called("sendPoll")
