@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import sqlite3
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, closing
@@ -22,9 +23,7 @@ from tidegate.gateway.connections import Connections
 from tidegate.gateway.control import Control
 from tidegate.gateway.lock import StateLock
 from tidegate.gateway.people import People
-from tidegate.gateway.plane.build import device_book
 from tidegate.gateway.plane.contract import MethodTable
-from tidegate.gateway.plane.device_methods import device_methods
 from tidegate.gateway.plane.methods.own import control_methods
 from tidegate.gateway.plane.owner import call_as_owner
 from tidegate.gateway.program import hint
@@ -72,18 +71,22 @@ def ask_store(site: Site, environ: Mapping[str, str], method: str, arguments: Ma
 
 async def _ask(site: Site, environ: Mapping[str, str], method: str, arguments: Mapping[str, Any]) -> Any:
     with StateLock(site.state_dir):
-        async with open_methods(site, environ, sends=method in SENDS) as methods:
+        async with open_methods(site, environ, method) as methods:
             if methods.get(method) is None:
                 raise Unreachable(f"no gateway runs here; start one with {hint('up')} or {hint('gateway run')}")
             return await call_as_owner(methods, method, dict(arguments))
 
 
 @asynccontextmanager
-async def open_methods(site: Site, environ: Mapping[str, str], *, sends: bool) -> AsyncIterator[MethodTable]:
-    """Open the store and yield the methods that need no running gateway; the caller holds the state lock."""
-    async with open_control(site, environ, sends=sends) as (control, store):
-        book = device_book(store, site.state_dir, SystemClock())
-        yield MethodTable([*control_methods(control), *device_methods(book)])
+async def open_methods(site: Site, environ: Mapping[str, str], method: str) -> AsyncIterator[MethodTable]:
+    """Open the store and yield a method that needs no running gateway, and its like; the caller holds the lock."""
+    async with open_control(site, environ, sends=method in SENDS) as (control, store):
+        if method.startswith("device."):
+            # Loaded for these alone: the rest of the control plane costs a start more than it is worth otherwise.
+            devices = importlib.import_module("tidegate.gateway.plane.bare_devices")
+            yield MethodTable(devices.bare_device_methods(store, site.state_dir, SystemClock()))
+        else:
+            yield MethodTable(control_methods(control))
 
 
 @asynccontextmanager

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
-from tidegate.clock import Clock
 from tidegate.config.load import Loaded
-from tidegate.gateway.plane.auth import AuthSettings, Doorkeeper, read_settings
+from tidegate.gateway.plane.auth import Doorkeeper, read_settings
 from tidegate.gateway.plane.connection import Timing
 from tidegate.gateway.plane.contract import Method, MethodTable
 from tidegate.gateway.plane.core_methods import core_methods
@@ -19,7 +17,6 @@ from tidegate.gateway.plane.hub import Hub
 from tidegate.gateway.plane.limits import AttemptLimiter
 from tidegate.gateway.plane.server import NodeArrivals, PlaneServer
 from tidegate.gateway.site import Site
-from tidegate.sessions.devices import DeviceStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +77,3 @@ def build_plane(
         timing=timing,
     )
     return Plane(server, hub, doorkeeper, devices, facts)
-
-
-def device_book(store: DeviceStore, state_dir: Path, clock: Clock) -> DeviceBook:
-    """Return the devices of a gateway that does not run: nobody is connected, nobody can come in."""
-    settings = AuthSettings("none")
-    return DeviceBook(store, Hub(clock), Doorkeeper(settings, AttemptLimiter(clock, settings.rules)), clock, state_dir)
