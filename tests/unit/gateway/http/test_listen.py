@@ -8,7 +8,7 @@ import pytest
 
 from tidegate.config.sections.gateway import GatewaySection
 from tidegate.errors import ConfigError
-from tidegate.gateway.http.listen import TAILNET, bind_host, tailnet_address
+from tidegate.gateway.http.listen import TAILNET, bind_host, page_addresses, tailnet_address
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,19 @@ def test_without_a_tailscale_address_nothing_else_is_listened_on() -> None:
 def test_this_machine_has_an_address_of_tailscale_or_none() -> None:
     found = tailnet_address()
     assert found is None or ipaddress.ip_address(found) in TAILNET
+
+
+@pytest.mark.parametrize(
+    ("settings", "addresses"),
+    [
+        ({}, ["http://127.0.0.1:7"]),
+        ({"bind": "lan", "trustedProxies": ["10.0.0.1"]}, ["http://127.0.0.1:7"]),
+        ({"bind": "custom", "customBindHost": "::1"}, ["http://[::1]:7"]),
+        (
+            {"controlUi": {"allowedOrigins": ["https://gate.example/", "http://plain.example"]}},
+            ["http://127.0.0.1:7", "https://gate.example"],
+        ),
+    ],
+)
+def test_the_page_is_found_here_and_under_names_with_tls(settings: dict[str, object], addresses: list[str]) -> None:
+    assert page_addresses(GatewaySection.model_validate(settings), 7) == addresses
