@@ -323,6 +323,11 @@ class Gateway:
     async def _receive(self, events: Sequence[MessageEvent], cursor: CursorUpdate | None) -> None:
         await self.inbound.receive(events, cursor)
 
+    @property
+    def agents(self) -> AgentFactory:
+        """The agents of the configuration in force."""
+        return self._agents
+
     def _agent_factory(self, loaded: Loaded) -> AgentFactory:
         return AgentFactory(
             loaded,

@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 import structlog
 from aiohttp import web
 
-from tidegate.agent_runtime.messages import Message, ToolCall
-from tidegate.agent_runtime.policy import Subject, decide_tool, normalize_name
-from tidegate.agent_runtime.tools.base import Effect, SessionFacts
-from tidegate.agent_runtime.tools.invoke import Toolbox
 from tidegate.config.load import Loaded
-from tidegate.errors import ModelError
 from tidegate.gateway.agents import AgentFactory
 from tidegate.gateway.http.access import Access, read_limited
 from tidegate.gateway.http.headers import add_route, json_answer
 from tidegate.gateway.http.openai_api import default_agent, place_of_key
 from tidegate.gateway.http.openai_wire import MAX_USER, ApiError, read_body
-from tidegate.gateway.ruleset import WEBCHAT
-from tidegate.ids import new_id
-from tidegate.routing.keys import delivery_route
+from tidegate.gateway.plane.tool_calls import CallRefused, Wanted, call_tool
 from tidegate.routing.normalize import optional_agent_id
 
 MAX_CALL = 2 << 20
 """Bytes of a request."""
 
 log = structlog.get_logger("http")
-
-
-class CallRefused(Exception):
-    """A call that is answered with an error."""
-
-    def __init__(self, status: int, kind: str, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.body = {"ok": False, "error": {"type": kind, "message": message}}
 
 
 class ToolApi:
@@ -78,30 +61,9 @@ class ToolApi:
         if isinstance(data.get("action"), str):
             arguments = {"action": data["action"], **arguments}
         key, agent_id = self._session(data)
-        try:
-            agent = await self._agents().get(agent_id)
-        except ModelError as error:
-            raise _failure(500, "tool_error", str(error)) from error
-        room = agent.room(key, is_private=delivery_route(key) is None)
-        name = normalize_name(given)
-        tool = room.registry.get(name)
-        # Whatever changes something, runs something or goes out needs a turn, with everything that watches over it.
-        is_safe = tool is not None and tool.effect is Effect.READ
-        subject = Subject(is_owner=True, model=agent.model_ref)
-        if tool is None or not is_safe or not decide_tool(name, tool.effect, subject, agent.policy).allowed:
-            raise _failure(404, "not_found", f"Tool not available: {given.strip()[:MAX_USER]}")
-        facts = SessionFacts(key, agent_id, WEBCHAT, agent.timezone, agent.model_ref, is_owner=True)
-        ready = await Toolbox(room.registry, facts, agent.policy).prepare(
-            ToolCall(new_id(), name, json.dumps(arguments))
-        )
-        if isinstance(ready, Message):
-            raise _failure(400, "invalid_request", ready.text)
-        if data.get("dryRun") is True:
-            return {"ok": True, "result": {"content": [], "details": {"dryRun": True, "tool": name}}}
-        result = await ready.run(None)
-        if result.is_error:
-            raise _failure(400, "tool_error", result.text)
-        return {"ok": True, "result": {"content": [{"type": "text", "text": result.text}], "details": {}}}
+        wanted = Wanted(given, arguments, key, agent_id, dry_run=data.get("dryRun") is True)
+        _, result = await call_tool(self._agents(), wanted)
+        return {"ok": True, "result": result}
 
     def _session(self, data: dict[str, Any]) -> tuple[str, str]:
         loaded = self._loaded()

@@ -177,3 +177,18 @@ async def test_what_sessions_used_is_summed_by_session_model_and_agent(tmp_path:
         assert (await talk.error("sessions.usage", startDate="soon"))["code"] == "INVALID_REQUEST"
         unused = await talk.ok("sessions.usage", key="agent:main:nothing")
         assert (unused["sessions"], unused["totals"]["totalTokens"]) == ([], 0)
+
+
+@on_loop
+async def test_a_tool_that_reads_is_called_under_the_rules_of_every_door(tmp_path: Path) -> None:
+    async with talking(tmp_path, more='tools: { deny: ["find"] },') as talk:
+        found = await talk.ok("tools.invoke", name="session_status", sessionKey=KEY)
+        assert (found["ok"], found["toolName"], found["source"]) == (True, "session_status", "core")
+        assert f"Session: {KEY}" in found["output"]["content"][0]["text"]
+        for name in ("exec", "write", "edit", "no_such_tool", "bash", "find"):
+            refused = await talk.ok("tools.invoke", name=name, args={"path": "x"})
+            assert (refused["ok"], refused["error"]["message"]) == (False, f"Tool not available: {name}")
+        outside = await talk.ok("tools.invoke", name="read", args={"path": "../../etc/passwd"})
+        assert (outside["ok"], outside["error"]["type"]) == (False, "tool_error")
+        reader = await talk.connect(scopes=("operator.read",))
+        assert "missing scope" in (await reader.call("tools.invoke", {"name": "ls"}))["error"]["message"]

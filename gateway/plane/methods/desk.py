@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from tidegate.clock import Clock
 from tidegate.config.load import Loaded
+from tidegate.gateway.agents import AgentFactory
 from tidegate.gateway.connections import Connections
 from tidegate.gateway.control import Control
 from tidegate.gateway.inbound import Inbound
@@ -40,6 +41,11 @@ class OperatedGateway(Protocol):
     wakeups: Wakeups
     settings: SessionSettings
     blobs: BlobStore
+
+    @property
+    def agents(self) -> AgentFactory:
+        """The agents of the configuration in force."""
+        ...
 
     async def stop_account(self, channel: str, account: str) -> bool:
         """Disconnect an account until it is started again; False when there is none."""

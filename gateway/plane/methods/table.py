@@ -20,6 +20,7 @@ from tidegate.gateway.plane.methods.sending import sending_methods
 from tidegate.gateway.plane.methods.sessions import session_methods
 from tidegate.gateway.plane.methods.settings import settings_methods
 from tidegate.gateway.plane.methods.talk import Talk, talk_methods
+from tidegate.gateway.plane.methods.tools import tool_methods
 from tidegate.gateway.plane.methods.usage import usage_methods
 from tidegate.gateway.plane.node_commands import NodeRules
 from tidegate.gateway.plane.node_invokes import Invokes
@@ -61,6 +62,7 @@ def desk_methods(desk: Desk, *, without: frozenset[str] = frozenset()) -> list[M
         *agent_methods(desk),
         *report_methods(desk),
         *usage_methods(desk),
+        *tool_methods(desk),
         *approval_methods(desk),
         *node_methods(desk.nodes, Invokes(desk.store, desk.hub, desk.nodes), NodeEvents(desk, talk, desk.nodes).hear),
         *control_methods(desk.gateway.control),

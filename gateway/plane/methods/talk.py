@@ -14,6 +14,7 @@ from tidegate.events import Attachment, MessageEvent, Peer, PeerKind, Sender, cl
 from tidegate.gateway.plane.contract import Call, Code, Method, Params, PlaneEvent, RpcError, Scope, ScopeOf
 from tidegate.gateway.plane.methods.attachments import take_attachments
 from tidegate.gateway.plane.methods.desk import Desk
+from tidegate.gateway.plane.methods.finals import final_of, stored_final
 from tidegate.gateway.plane.methods.rows import check_level
 from tidegate.gateway.plane.methods.talk_params import (
     AgentCall,
@@ -30,7 +31,7 @@ from tidegate.gateway.plane.methods.talk_params import (
 from tidegate.gateway.plane.runs import Run, RunKind, RunState
 from tidegate.ids import new_id
 from tidegate.routing.commands import is_abort_request
-from tidegate.sessions.model import AppendStatus, SessionChange
+from tidegate.sessions.model import AppendStatus, SessionChange, TurnState
 from tidegate.sessions.wakeups import SESSIONS, STOPPED
 
 CALLER = "operator"
@@ -134,7 +135,9 @@ class Talk:
             desk.runs.drop(run)
             raise
         if stored.status is AppendStatus.DUPLICATE:
-            if not await self._still_open(key):
+            turn = await desk.store.answered(event)
+            is_over = turn is not None and turn.state is not TurnState.RUNNING
+            if is_over or not await self._still_open(key):
                 desk.runs.drop(run)
             return False
         if stored.status is AppendStatus.REFUSED:
@@ -175,9 +178,17 @@ class Talk:
             await self._override(key, agent, params)
             fresh = await self.say(call, key, agent, params.message, run, RunKind.AGENT, files=files)
             if not fresh and desk.runs.get(run) is None:
-                return {"runId": run, "status": "ok", "summary": "completed", "result": {"payloads": [], "meta": {}}}
+                return await self._answered_elsewhere(run, key)
         call.spawn(self._finish_agent(call, run, key, params.timeout))
         return accepted
+
+    async def _answered_elsewhere(self, run: str, key: str) -> dict[str, Any]:
+        """Return the final answer of a run that another process ended, from the store; keep it for the next repeat."""
+        desk = self._desk
+        event = MessageEvent(address_of(key), Peer(PeerKind.DIRECT, PERSON), Sender(PERSON), run, "", received_at=0)
+        final = stored_final(run, key, await desk.store.answered(event))
+        await desk.store.settle_key(CALLER, "agent", run, json.dumps(final))
+        return final
 
     async def _agent_session(self, params: AgentCall) -> tuple[str, str]:
         desk = self._desk
@@ -213,7 +224,7 @@ class Talk:
             await desk.store.settle_key(CALLER, "agent", run, json.dumps(failed))
             call.later(RpcError(Code.UNAVAILABLE, ended.error or "the run failed", {"runId": run, "status": "error"}))
             return
-        final = _final(ended)
+        final = final_of(ended)
         await desk.store.settle_key(CALLER, "agent", run, json.dumps(final))
         call.later(final)
 
@@ -340,29 +351,6 @@ class Talk:
         await self.say(call, key, agent, f"System: {params.text}", new_id(), RunKind.CHAT, commands=False)
         desk.gateway.wakeups.announce(SESSIONS, [key])
         return {"ok": True}
-
-
-def _final(run: Run) -> dict[str, Any]:
-    """Return the second response of `agent`."""
-    provider, model = run.provider
-    usage = {"input": run.tokens_in, "output": run.tokens_out, "cacheRead": 0, "cacheWrite": 0}
-    usage["total"] = run.tokens_in + run.tokens_out
-    about = {"sessionId": run.conversation, "sessionKey": run.session, "provider": provider, "model": model}
-    aborted = run.status == "aborted"
-    return {
-        "runId": run.id,
-        "status": "ok",
-        "summary": "aborted" if aborted else "completed",
-        "result": {
-            "payloads": [{"text": run.text, "mediaUrl": None}] if run.text else [],
-            "meta": {
-                "durationMs": max(0, run.ended_at - run.asked_at),
-                "agentMeta": {**about, "usage": usage},
-                "aborted": aborted,
-                "stopReason": run.stop_reason,
-            },
-        },
-    }
 
 
 def _agent_scope(params: AgentCall) -> Scope:
