@@ -244,6 +244,29 @@ async def test_messages_sent_during_an_answer_wait_in_the_queue(tmp_path: Path) 
 
 
 @on_loop
+async def test_what_a_stop_sets_aside_stays_to_be_sent_again(tmp_path: Path) -> None:
+    more = 'messages: { queue: { mode: "followup" } },'
+    async with open_chat(tmp_path, more) as (place, _, window):
+        gate = place.brain.hold("first")
+        await window.say("first")
+        while not place.brain.asks:
+            await asyncio.sleep(0.02)
+        await window.say("second")
+        await window.page.get_by_text("Waits in the queue").wait_for()
+        await window.page.keyboard.press("Escape")
+        gate.set()
+        await window.page.get_by_text("Not answered: it was set aside").wait_for()
+        await window.page.reload()
+        await window.page.get_by_text("Not answered: it was set aside").wait_for()
+        assert [ask.last for ask in place.brain.asks] == ["first"]
+        await window.page.get_by_role("button", name="Send again").click()
+        await window.hears("second")
+        assert await window.page.locator(".bubble").all_inner_texts() == ["first", "second"]
+        assert await window.page.locator(".is-failed").count() == 0
+        assert window.problems == []
+
+
+@on_loop
 async def test_what_happens_elsewhere_is_marked_in_the_list(tmp_path: Path) -> None:
     async with open_chat(tmp_path) as (place, gateway, window):
         await window.say("about lighthouses")

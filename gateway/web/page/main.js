@@ -65,7 +65,6 @@ function stateChanged(state) {
     shell.connection("away");
     soon();
   } else {
-    gate.show(state);
     if (root.firstElementChild !== gate.view) root.replaceChildren(gate.view);
     gate.show(state);
   }

@@ -16,6 +16,7 @@ const RETRY = 2_000;
  * @property {string} [reason]
  * @property {number} [takenAt]
  * @property {boolean} [isDone] nothing more comes for it
+ * @property {boolean} [isAnswered] something came of it
  * @property {number} [after] what the transcript ended with when it was typed
  */
 
@@ -28,7 +29,7 @@ export class Outbox {
     this.wire = wire;
     this.changed = changed;
     /** @type {Message[]} */
-    this.messages = noted("outbox", []).map((message) => ({ ...message, state: "unsent" }));
+    this.messages = noted("outbox", []);
     this.isSending = false;
   }
 
@@ -48,12 +49,18 @@ export class Outbox {
     this.save();
   }
 
-  /** @param {Message} message */
-  again(message) {
-    message.state = "unsent";
-    message.reason = undefined;
+  /** Send a message that came to nothing as a new one. @param {Message} message @param {number} after */
+  again(message, after) {
+    this.remove(message);
+    this.add(message.key, message.text, after);
+  }
+
+  /** @param {Message} message @param {string} reason */
+  fail(message, reason) {
+    message.state = "failed";
+    message.reason = reason;
+    this.save();
     this.changed(message);
-    this.flush();
   }
 
   /** @param {string} key @returns {Message[]} */
@@ -96,7 +103,8 @@ export class Outbox {
       message.state = "taken";
       message.takenAt = Date.now();
       // `/stop` is answered without a run; `ok` says that the run has ended already.
-      message.isDone = answer.status === undefined || answer.status === "ok";
+      message.isAnswered = answer.status === undefined;
+      message.isDone = message.isAnswered || answer.status === "ok";
       this.save();
       this.changed(message, answer);
       return true;
@@ -106,10 +114,7 @@ export class Outbox {
         setTimeout(() => this.flush(), RETRY);
         return false;
       }
-      message.state = "failed";
-      message.reason = error.message;
-      this.save();
-      this.changed(message);
+      this.fail(message, error.message);
       return true;
     }
   }

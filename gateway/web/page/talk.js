@@ -158,7 +158,8 @@ export class Talk {
   /** @param {any} page @param {number} began @param {Set<string>} ended @param {Set<string>} done */
   settle(page, began, ended, done) {
     const conversation = page.sessionId ?? "";
-    if (conversation !== this.conversation) {
+    const isOther = conversation !== this.conversation;
+    if (isOther) {
       this.lines = [];
       for (const message of this.outbox.of(this.key)) message.after = 0;
       for (const run of this.runs.values()) run.after = 0;
@@ -173,7 +174,7 @@ export class Talk {
     this.model = page.sessionInfo?.model ?? page.defaults?.model ?? "";
     this.learnTools(page.messages);
     this.settleRuns(page, ended);
-    this.settleMessages(began, done);
+    this.settleMessages(began, done, isOther);
   }
 
   /** @param {any[]} fresh */
@@ -288,15 +289,19 @@ export class Talk {
     if (!notes.some((other) => other.id === remark.id)) this.notes.set(this.key, [...notes, remark]);
   }
 
-  /** @param {number} began @param {Set<string>} done */
-  settleMessages(began, done) {
-    const stored = this.lines.filter((line) => line.role === "user").map((line) => ({ seq: line.__openclaw.seq, text: textOf(line) }));
+  /** @param {number} began @param {Set<string>} done @param {boolean} isOther another conversation has begun */
+  settleMessages(began, done, isOther) {
+    const said = this.lines.filter((line) => line.role === "user");
+    const stored = said.map((line) => ({ seq: line.__openclaw.seq, text: bare(textOf(line)) }));
     for (const message of this.outbox.of(this.key)) {
       if (message.state !== "taken") continue;
-      const line = stored.find((other) => other.seq > (message.after ?? 0) && other.text.includes(message.text.trim()));
-      if (line) line.text = line.text.replace(message.text.trim(), "");
+      const text = bare(message.text);
+      const line = stored.find((other) => other.seq > (message.after ?? 0) && other.text.includes(text));
+      if (line) line.text = line.text.replace(text, "");
       const isIdle = !this.isBusy && this.queued === 0 && began - (message.takenAt ?? began) > GRACE;
-      if (line || isIdle || done.has(message.id)) this.outbox.remove(message);
+      if (line || (done.has(message.id) && (message.isAnswered || isOther))) this.outbox.remove(message);
+      // It was taken and is not in the transcript: a stop has set aside what waited.
+      else if (done.has(message.id) || isIdle) this.outbox.fail(message, "it was set aside");
     }
   }
 
@@ -332,6 +337,7 @@ export class Talk {
     const message = this.outbox.get(runId);
     if (message) message.isDone = true;
     const text = payload.message ? textOf(payload.message) : "";
+    if (message && text) message.isAnswered = true;
     // An end without words of a run that we never saw begin: its message became part of another run.
     if (state === "final" && !text && !this.runs.has(runId)) {
       this.sync();
@@ -355,6 +361,8 @@ export class Talk {
     if (known && known.state !== "running") return;
     const run = this.run(runId);
     run.hasBegun = true;
+    const message = this.outbox.get(runId);
+    if (message) message.isAnswered = true;
     if (stream === "assistant") this.heard(run, data);
     else if (stream === "tool") this.toolEvent(run, data);
   }
@@ -387,6 +395,9 @@ export function textOf(message) {
   if (typeof content === "string") return content;
   return content.filter((part) => part.type === "text").map((part) => part.text).join("\n\n");
 }
+
+/** A text without what a gateway may change in it: blanks and signs that cannot be seen. @param {string} text */
+const bare = (text) => text.replace(/[\s\p{C}]+/gu, "");
 
 /** @param {any[]} lines @returns {string[]} what of them is shown as Markdown */
 const texts = (lines) => lines.filter((line) => line.role === "assistant").map(textOf);

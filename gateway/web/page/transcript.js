@@ -205,8 +205,8 @@ export class Transcript {
           return;
         }
         foot.replaceChildren(
-          el("span", { class: "reason" }, `Not sent: ${message.reason}`),
-          el("button", { type: "button", class: "link", onclick: () => outbox.again(message) }, "Send again"),
+          el("span", { class: "reason" }, `Not answered: ${message.reason}`),
+          el("button", { type: "button", class: "link", onclick: () => outbox.again(message, this.talk.last) }, "Send again"),
           el("button", { type: "button", class: "link", onclick: () => { outbox.remove(message); this.draw(); } }, "Remove"),
         );
       },
