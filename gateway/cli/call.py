@@ -16,7 +16,7 @@ from tidegate.gateway.site import Site
 
 URL_VARIABLE = "TIDEGATE_GATEWAY_URL"
 WORK_ELSEWHERE = frozenset(
-    {"chat", "agent", "sessions", "deliveries", "people", "devices", "channels", "status", "logs"}
+    {"chat", "agent", "sessions", "deliveries", "people", "devices", "setup_code", "channels", "status", "logs"}
 )
 """Modules whose commands also work on a gateway elsewhere."""
 WORK_ELSEWHERE_TOO = frozenset({"config:check", "config:get", "config:put", "config:unset", "config:schema", "tui:tui"})

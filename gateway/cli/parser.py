@@ -222,6 +222,10 @@ def _devices(add: Add, common: argparse.ArgumentParser) -> None:
     rename.add_argument("name", metavar="NAME", help="the name")
     for parser in (approve, revoke, remove):
         parser.add_argument("--yes", action="store_true", help="do not ask")
+    code = devices("code", "setup_code:code", "print a code, also as a QR code, that pairs one phone")
+    code.add_argument("--address", metavar="URL", help="where the phone reaches the gateway, wss://… (default: found)")
+    code.add_argument("--node", action="store_true", help="pair it as a node, a machine that offers commands")
+    code.add_argument("--no-qr", action="store_true", help="print the text only")
 
 
 def _deliveries(add: Add, common: argparse.ArgumentParser) -> None:

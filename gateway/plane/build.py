@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from tidegate.config.load import Loaded
 from tidegate.gateway.plane.auth import Doorkeeper, read_settings
@@ -15,8 +16,15 @@ from tidegate.gateway.plane.devices import DeviceBook
 from tidegate.gateway.plane.facts import GatewayFacts, ObservedGateway
 from tidegate.gateway.plane.hub import Hub
 from tidegate.gateway.plane.limits import AttemptLimiter
+from tidegate.gateway.plane.reach import reach
 from tidegate.gateway.plane.server import NodeArrivals, PlaneServer
 from tidegate.gateway.site import Site
+
+
+class ReachedGateway(ObservedGateway, Protocol):
+    """A gateway that listens on a port, once it runs."""
+
+    port: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +48,7 @@ class Plane:
 
 
 def build_plane(
-    gateway: ObservedGateway,
+    gateway: ReachedGateway,
     hub: Hub,
     methods: Iterable[Method] = (),
     capabilities: Iterable[str] = (),
@@ -63,7 +71,15 @@ def build_plane(
     settings = read_settings(config, state_dir, loaded.environment)
     doorkeeper = Doorkeeper(settings, AttemptLimiter(clock, settings.rules, gateway.store))
     facts = GatewayFacts(gateway)
-    devices = DeviceBook(gateway.store, hub, doorkeeper, clock, state_dir, loopback_only=config.bind == "loopback")
+    devices = DeviceBook(
+        gateway.store,
+        hub,
+        doorkeeper,
+        clock,
+        state_dir,
+        loopback_only=config.bind == "loopback",
+        reach=lambda: reach(gateway.loaded, gateway.port),
+    )
     table = MethodTable([*core_methods(hub, facts), *device_methods(devices), *methods])
     server = PlaneServer(
         table,

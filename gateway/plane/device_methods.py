@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import structlog
 from pydantic import Field
@@ -18,6 +18,8 @@ from tidegate.gateway.plane.contract import Call, Caller, Code, Method, NoParams
 from tidegate.gateway.plane.device_rows import device_row, request_row
 from tidegate.gateway.plane.devices import MAX_LABEL, REQUEST_LIFE, DeviceBook
 from tidegate.gateway.plane.frames import NonEmpty, encode
+from tidegate.gateway.plane.qr import as_image
+from tidegate.gateway.plane.reach import Reach, is_encrypted
 from tidegate.ids import new_id
 from tidegate.sessions.devices import Device, DeviceRequest
 
@@ -26,6 +28,11 @@ LOOPBACK_ONLY = (
     "Gateway is only bound to loopback. Set gateway.bind=lan, enable tailscale serve, or configure "
     "plugins.entries.device-pair.config.publicUrl."
 )
+NO_ADDRESS = (
+    "this machine's address in the network is not known now; name the address under which a phone reaches this gateway "
+    "(publicUrl, or gateway.controlUi.allowedOrigins)"
+)
+MAX_URL = 512
 log = structlog.get_logger("plane.devices")
 
 
@@ -71,8 +78,8 @@ class SetupParams(Params):
     publicUrl: str = ""
     preferRemoteUrl: bool = False
     includeQr: bool = False
-    bootstrapProfile: str = ""
-    joinUrl: str = ""
+    bootstrapProfile: Literal["limited", "node"] = "limited"
+    joinUrl: bool = False
 
 
 def device_methods(book: DeviceBook) -> list[Method]:
@@ -301,24 +308,38 @@ class _Devices:
             await asyncio.sleep(POLL_SECONDS)
 
     async def setup_code(self, call: Call) -> Any:
-        url = call.params.publicUrl
-        if not url:
-            if self._book.loopback_only:
-                raise RpcError(Code.INVALID_REQUEST, LOOPBACK_ONLY)
-            raise RpcError(Code.INVALID_REQUEST, "publicUrl: the address under which a phone reaches this gateway")
-        if not url.startswith(("wss://", "https://")):
-            raise RpcError(Code.INVALID_REQUEST, "publicUrl must begin with wss:// or https://")
-        scopes = (Scope.READ.value, Scope.WRITE.value)
-        token, expires = await self._book.new_setup_code(Role.OPERATOR.value, scopes)
-        code = base64.urlsafe_b64encode(encode({"url": url, "bootstrapToken": token}).encode()).rstrip(b"=").decode()
-        return {
+        """Make a code that holds an address and a token, which pairs one device, once."""
+        params: SetupParams = call.params
+        places = self._places(params.publicUrl)
+        is_node = params.bootstrapProfile == "node"
+        role, scopes = (Role.NODE, ()) if is_node else (Role.OPERATOR, (Scope.READ.value, Scope.WRITE.value))
+        token, expires = await self._book.new_setup_code(role.value, scopes)
+        said = encode({"url": places[0].url, "bootstrapToken": token})
+        code = base64.urlsafe_b64encode(said.encode()).rstrip(b"=").decode()
+        answer: dict[str, Any] = {
             "setupId": new_id(),
             "setupCode": code,
-            "gatewayUrl": url,
-            "auth": "bootstrap-token",
-            "urlSource": "publicUrl",
+            "gatewayUrl": places[0].url,
+            "gatewayUrls": [place.url for place in places],
+            "auth": self._book.auth_mode,
+            "urlSource": places[0].source,
+            "access": "node" if is_node else "limited",
             "expiresAtMs": expires // 1000,
         }
+        if params.includeQr:
+            answer["qrDataUrl"] = await asyncio.to_thread(as_image, code)
+        return answer
+
+    def _places(self, stated: str) -> Sequence[Reach]:
+        """Return where the gateway is reached: as the caller says, or as is known. Raises RpcError."""
+        if not stated:
+            found = self._book.reach()
+            if not found:
+                raise RpcError(Code.INVALID_REQUEST, LOOPBACK_ONLY if self._book.loopback_only else NO_ADDRESS)
+            return found
+        if len(stated) > MAX_URL or not is_encrypted(stated):
+            raise RpcError(Code.INVALID_REQUEST, "publicUrl must begin with wss:// or https://")
+        return [Reach(stated, "publicUrl")]
 
 
 def _with(device: Device, token: Any) -> tuple[Any, ...]:

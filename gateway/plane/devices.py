@@ -11,7 +11,7 @@ import base64
 import hashlib
 import hmac
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from tidegate.gateway.plane.device_rows import request_row
 from tidegate.gateway.plane.handshake import BROWSER_CLIENTS, Asker, Grant, Refused
 from tidegate.gateway.plane.hub import Hub
 from tidegate.gateway.plane.limits import SecretKind
+from tidegate.gateway.plane.reach import Reach
 from tidegate.ids import new_id
 from tidegate.sessions.devices import About, Device, DeviceRequest, DeviceStore, DeviceToken, SetupCode
 
@@ -67,6 +68,7 @@ class DeviceBook:
 
     Args:
         loopback_only: The gateway listens on this machine only, so a phone could not reach it.
+        reach: Returns under which addresses a phone reaches it.
     """
 
     def __init__(
@@ -78,13 +80,20 @@ class DeviceBook:
         state_dir: Path,
         *,
         loopback_only: bool = True,
+        reach: Callable[[], list[Reach]] = list,
     ) -> None:
         self.store = store
         self.hub = hub
         self.loopback_only = loopback_only
+        self.reach = reach
         self._doorkeeper = doorkeeper
         self._clock = clock
         self._key = keep_secret(state_dir / SECRET_FILE).encode()
+
+    @property
+    def auth_mode(self) -> str:
+        """Which secret the gateway asks for: token or password."""
+        return _secret_mode(self._doorkeeper)
 
     async def admit(self, asker: Asker) -> Grant:
         """Return what a proven device may do; its token comes with every grant.
