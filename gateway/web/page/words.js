@@ -44,7 +44,7 @@ export function fullDay(at) {
 export const sameDay = dayOf;
 
 /** A line of Markdown without its marks. @param {string} text */
-export const unmarked = (text) => text.replace(/\*\*|__|~~|`|^[#>\s]+|\[([^\]]*)\]\([^)]*\)/g, "$1");
+export const unmarked = (text) => text.replace(/\*+|`+|~~|\b_|_\b|^[#>\s]+|\[([^\]]*)\]\([^)]*\)/g, "$1");
 
 /** @param {number} milliseconds */
 export function wait(milliseconds) {
