@@ -19,6 +19,9 @@ PAGE_SCOPES = (Scope.READ.value, Scope.WRITE.value)
 MAX_RENDERED = 200_000
 """Characters of all texts that one request may have rendered."""
 
+MAX_RENDERING = 2
+"""Requests that are rendered at a time; others wait, so that pages cannot take the threads of the store."""
+
 
 class RenderParams(Params):
     """`tidegate.web.render`."""
@@ -50,6 +53,8 @@ async def new_login(gateway: PagedGateway) -> dict[str, Any]:
 def page_methods(gateway: PagedGateway) -> list[Method]:
     """Return the methods."""
 
+    turn = asyncio.Semaphore(MAX_RENDERING)
+
     async def code(_: Call) -> Any:
         return await new_login(gateway)
 
@@ -61,7 +66,8 @@ def page_methods(gateway: PagedGateway) -> list[Method]:
         # Loaded when a page asks: a start pays nothing for it.
         from tidegate.gateway.web.html import to_html  # noqa: PLC0415
 
-        return {"html": await asyncio.to_thread(lambda: [to_html(text) for text in texts])}
+        async with turn:
+            return {"html": await asyncio.to_thread(lambda: [to_html(text) for text in texts])}
 
     return [
         Method("tidegate.web.code", NoParams, code, Scope.ADMIN, hidden=True),

@@ -1,5 +1,5 @@
 // The one-time code of a login link stands behind the `#`, which no server sees. It leaves the address bar before
-// anything else happens, so that neither the history nor a glance over the shoulder keeps it.
+// anything else happens, so that nobody copies or bookmarks it; what a browser's history may keep is used up by then.
 
 /** @returns {string} the code of the address, which holds it no more, or an empty text */
 export function takeCode() {

@@ -21,7 +21,7 @@ export class Composer {
     this.input = /** @type {HTMLTextAreaElement} */ (
       el("textarea", {
         rows: 1, name: "message", placeholder: "Write a message", "aria-label": "Message", autocomplete: "off",
-        "aria-describedby": "composer-hint", enterKeyHint: "send", dir: "auto",
+        "aria-describedby": "composer-hint", dir: "auto",
         oninput: () => this.typed(), onkeydown: (/** @type {KeyboardEvent} */ event) => this.pressed(event),
       })
     );
@@ -36,6 +36,7 @@ export class Composer {
     );
     // On a phone Enter is the only way to a new line.
     this.sendsOnEnter = !matchMedia("(pointer: coarse)").matches;
+    this.input.enterKeyHint = this.sendsOnEnter ? "send" : "enter";
     addEventListener("pagehide", () => this.save());
   }
 

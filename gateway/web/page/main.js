@@ -33,6 +33,7 @@ const welcome = el(
 shell.main.append(transcript.view, welcome, transcript.toEnd, composer.view, voice);
 
 let isDrawing = false;
+let version = "";
 
 /** Draw with the next frame, once for all that has changed until then. */
 function soon() {
@@ -56,6 +57,9 @@ function drawAll() {
 function stateChanged(state) {
   const wasIn = root.firstElementChild === shell.view;
   if (state.name === "online") {
+    // A gateway of another version has another page.
+    if (version && version !== wire.hello.server.version) location.reload();
+    version = wire.hello.server.version;
     if (!wasIn) root.replaceChildren(shell.view);
     shell.connection("online");
     refresh();
@@ -135,4 +139,6 @@ document.addEventListener("keydown", (event) => {
   else if (talk.isWorking) talk.abort();
 });
 
+// "3 min" is wrong a minute later.
+setInterval(soon, 60_000);
 wire.start(linkCode ? { kind: "code", value: linkCode } : null);

@@ -62,7 +62,7 @@ export class Markdown {
         if (!answers) break;
         jobs.slice(0, batch.length).forEach(([node, text], index) => {
           if (this.wanted.get(node) === text) this.wanted.delete(node);
-          if (node.isConnected || this.wanted.get(node) === undefined) this.put(node, text, answers[index]);
+          this.put(node, text, answers[index]);
         });
         await new Promise((resolve) => setTimeout(resolve, PAUSE));
       }

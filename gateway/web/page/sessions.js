@@ -2,7 +2,7 @@
 
 import { note, noted } from "./vault.js";
 
-const LIMIT = 200;
+const PAGE = 100;
 const SETTLE = 250;
 
 export class Sessions {
@@ -20,21 +20,32 @@ export class Sessions {
     /** @type {Map<string, number>} */
     this.asked = new Map();
     this.isLoaded = false;
+    this.hasMore = false;
     this.current = "";
   }
 
   async load() {
-    const { list } = await this.wire.request("sessions.subscribe", {
-      limit: LIMIT,
-      includeDerivedTitles: true,
-      includeLastMessage: true,
-    });
+    const { list } = await this.wire.request("sessions.subscribe", page(0));
     const isFirst = Object.keys(this.seen).length === 0;
     this.rows = new Map(list.sessions.map((row) => [row.key, row]));
+    this.hasMore = list.hasMore;
     // Everything was "unread" to a browser that has just come; that would say nothing.
     if (isFirst) for (const row of list.sessions) this.seen[row.key] = row.updatedAt;
     this.isLoaded = true;
     this.looked(this.current);
+  }
+
+  /** Fetch those that were used longer ago. */
+  async more() {
+    const list = await this.wire.request("sessions.list", page(this.rows.size));
+    for (const row of list.sessions) {
+      if (!this.rows.has(row.key)) this.rows.set(row.key, row);
+      // What is that old is no news.
+      this.seen[row.key] ??= row.updatedAt;
+    }
+    this.hasMore = list.hasMore;
+    note("seen", this.seen);
+    this.changed();
   }
 
   /** @param {string} name @param {any} payload */
@@ -100,6 +111,9 @@ export class Sessions {
       .sort((one, two) => two.updatedAt - one.updatedAt);
   }
 }
+
+/** @param {number} offset */
+const page = (offset) => ({ limit: PAGE, ...(offset ? { offset } : {}), includeDerivedTitles: true, includeLastMessage: true });
 
 /** @param {any} row @returns {string} */
 export function titleOf(row) {

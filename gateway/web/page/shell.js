@@ -89,6 +89,10 @@ export class Shell {
       const none = this.node(`none ${text}`, () => el("p", { class: "none" }, text));
       wanted.push(none);
     }
+    if (sessions.hasMore) {
+      const more = () => sessions.more().catch(() => {});
+      wanted.push(this.node("more", () => el("button", { type: "button", class: "quiet more", onclick: more }, "Older conversations")));
+    }
     arrange(this.list, wanted);
     const current = sessions.rows.get(sessions.current);
     const title = titleOf(current);

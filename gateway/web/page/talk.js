@@ -3,6 +3,7 @@
 // it holds by then is taken off the overlay: nothing is shown twice and nothing is lost.
 
 import { Outbox } from "./outbox.js";
+import { unmarked } from "./words.js";
 
 const PAGE = 60;
 const GRACE = 3_000;
@@ -158,14 +159,14 @@ export class Talk {
   /** @param {any} page @param {number} began @param {Set<string>} ended @param {Set<string>} done */
   settle(page, began, ended, done) {
     const conversation = page.sessionId ?? "";
-    const isOther = conversation !== this.conversation;
+    const isOther = this.conversation !== "" && conversation !== this.conversation;
     if (isOther) {
       this.lines = [];
+      this.notes.delete(this.key);
       for (const message of this.outbox.of(this.key)) message.after = 0;
       for (const run of this.runs.values()) run.after = 0;
-      for (const remark of this.notes.get(this.key) ?? []) remark.after = 0;
-      this.conversation = conversation;
     }
+    this.conversation = conversation;
     this.merge(page.messages);
     this.isLoaded = true;
     this.total = page.totalMessages;
@@ -348,7 +349,7 @@ export class Talk {
     if (state === "error" && run.state !== "error") run.error = payload.errorMessage || "it gave no reason";
     run.state = state === "final" ? "done" : state;
     if (state === "error") this.hooks.say(`The answer failed: ${run.error}`);
-    else if (text) this.hooks.say(text.slice(0, 400));
+    else if (text) this.hooks.say(unmarked(text.slice(0, 400)));
     this.sync();
   }
 

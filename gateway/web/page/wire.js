@@ -58,6 +58,7 @@ export class Wire {
     this.timer = 0;
     this.watchdog = 0;
     this.lastToken = "";
+    this.turn = 0;
     addEventListener("online", () => this.hurry());
     document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && this.hurry());
   }
@@ -69,15 +70,25 @@ export class Wire {
     this.connect();
   }
 
-  /** Try again now rather than when the time has come. */
+  /** Somebody is back: try again now, and do not wait for a connection that died while nobody looked. */
   hurry() {
+    if (this.isOnline && this.silence() > this.tick + 5_000) this.lost();
     if (this.timer && !this.isOnline) this.connect();
+  }
+
+  silence() {
+    return Date.now() - this.heard;
+  }
+
+  get tick() {
+    return this.hello?.policy.tickIntervalMs ?? 30_000;
   }
 
   /** End, and stay away. */
   stop() {
     clearTimeout(this.timer);
     this.timer = 0;
+    this.turn += 1;
     this.proof = null;
     this.hangUp();
   }
@@ -87,9 +98,13 @@ export class Wire {
     this.timer = 0;
     this.hangUp();
     if (this.attempt === 0) this.hooks.state({ name: "connecting" });
+    this.turn += 1;
+    const turn = this.turn;
     let self;
     try {
       self = await identity();
+      // Another attempt may have begun meanwhile.
+      if (turn !== this.turn) return;
     } catch (error) {
       const why = error instanceof NoKeys ? error.why : "old";
       this.hooks.state({ name: why });
@@ -207,8 +222,7 @@ export class Wire {
     this.hello = hello;
     this.isOnline = true;
     this.attempt = 0;
-    const silence = 2 * hello.policy.tickIntervalMs + 5_000;
-    this.watchdog = setInterval(() => Date.now() - this.heard > silence && this.lost(), 5_000);
+    this.watchdog = setInterval(() => this.silence() > 2 * this.tick + 5_000 && this.lost(), 5_000);
     this.hooks.state({ name: "online" });
   }
 
