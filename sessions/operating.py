@@ -100,6 +100,14 @@ class OperatorStore(Protocol):
         """Return the same by session, or of one session; the newest days first, at most `limit` rows."""
         ...
 
+    async def prune_sessions(self, keys: Sequence[str], keep: int, limit: int = 200) -> int:
+        """Forget sessions whose keys match one of these patterns (`*` and `?`), for ever, with all that was said.
+
+        The `keep` newest ones stay, and those in which something waits, runs or is on its way. Returns how many went,
+        at most `limit`.
+        """
+        ...
+
     async def answered(self, event: MessageEvent) -> Answered | None:
         """Return the newest turn that a message was part of; None when it was never taken up by one."""
         ...

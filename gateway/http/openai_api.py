@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import re
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,7 +18,7 @@ from tidegate.agent_runtime.transcript import encode_message
 from tidegate.clock import SECOND, Clock
 from tidegate.config.load import Loaded
 from tidegate.errors import StoreError
-from tidegate.events import MessageEvent, Peer, PeerKind, Sender
+from tidegate.events import Attachment, MessageEvent, Peer, PeerKind, Sender
 from tidegate.gateway.admission import MAX_TEXT
 from tidegate.gateway.bus import EventBus
 from tidegate.gateway.http.access import Access, read_limited
@@ -41,9 +41,12 @@ from tidegate.gateway.http.openai_wire import (
     read_responses,
 )
 from tidegate.gateway.inbound import Inbound
+from tidegate.gateway.plane.contract import Code, RpcError
+from tidegate.gateway.plane.methods.attachments import decode_base64, image_type, store_file
 from tidegate.ids import new_id
 from tidegate.routing.keys import KeyShape, parse, resolve_main_alias, shape_of
 from tidegate.routing.normalize import optional_agent_id
+from tidegate.sessions.blobs import BlobStore
 from tidegate.sessions.model import AppendStatus, SessionChange
 from tidegate.sessions.store import Store
 from tidegate.sessions.wakeups import STOPPED, Wakeups
@@ -58,6 +61,13 @@ KEEP_ALIVE_TICKS = 15
 PIECE_SECONDS = 0.05
 """Least time between two pieces of a stream; what comes meanwhile is joined."""
 WRITE_SECONDS = 60.0
+KEEP_LONE = 500
+"""Sessions of requests without a conversation that are kept, for people who look what was asked."""
+PRUNE_EVERY = 50
+LONE_KEYS = ("agent:*:openai:*", "agent:*:openresponses:*")
+BY_REQUEST = "modelByRequest"
+"""The setting of a session that says that a request chose its model."""
+MAX_MODEL = 200
 MAX_RESPONSES = 1_000
 """Responses that others can follow; the oldest are forgotten first."""
 KEEP_ALIVE = b": keep-alive\n\n"
@@ -81,15 +91,22 @@ class ApiGateway(Protocol):
     inbound: Inbound
     bus: EventBus
     clock: Clock
+    blobs: BlobStore
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a request is answered. A session that lasts only for one request is `passing`."""
+    """Where a request is answered.
+
+    Attributes:
+        passing: The session lasts only for one request.
+        lone: It belongs to no conversation that has a name, and is forgotten in the end.
+    """
 
     agent: str
     key: str
     passing: bool
+    lone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +156,7 @@ class OpenAiApi:
         self._wakeups = wakeups
         self._answers = Answers(gateway.bus)
         self._responses: OrderedDict[str, Place] = OrderedDict()
+        self._passed = 0
 
     def attach(self, app: web.Application) -> None:
         """Add the routes."""
@@ -196,12 +214,15 @@ class OpenAiApi:
         shape = kind.shape(asked, self._gateway.clock.now() // SECOND)
         if isinstance(shape, ResponsesShape):
             self._remember(shape.id, place)
+        pictures = await take_pictures(self._gateway.blobs, asked.pictures)
+        model = backend_model(request.headers.get("x-openclaw-model", ""))
         message_id = f"api-{new_id()}"
         answer = self._answers.expect(message_id)
         if answer is None:
             raise ApiError(503, "Too many requests wait for an answer.", "api_error")
         try:
-            await self._say(place, asked, message_id)
+            await self._choose(place, model)
+            await self._say(place, asked, message_id, pictures)
             waiting = _Waiting(request, self._gateway, self._wakeups, place, answer)
             if asked.stream:
                 return await _stream(waiting, shape)
@@ -211,6 +232,32 @@ class OpenAiApi:
             return json_answer(shape.whole(answer.text, _tokens(answer)))
         finally:
             self._answers.forget(message_id)
+            await self._prune(asked, place)
+
+    async def _choose(self, place: Place, model: str) -> None:
+        """Let a session ask the model that a request names; one that names none asks the configured one again."""
+        store = self._gateway.store
+        held = None if place.passing else await store.session(place.key)
+        ours = held is not None and bool(held.settings.get(BY_REQUEST))
+        if model:
+            settings: dict[str, object] = {"model": model, BY_REQUEST: True}
+            await store.change_session(place.key, SessionChange(settings=settings), place.agent)
+        elif ours:
+            await store.change_session(place.key, SessionChange(settings={"model": None, BY_REQUEST: None}))
+
+    async def _prune(self, asked: Asked, place: Place) -> None:
+        """Forget the sessions of requests that name no conversation, all but the newest."""
+        if asked.user or not place.lone:
+            return
+        self._passed += 1
+        if self._passed % PRUNE_EVERY:
+            return
+        try:
+            gone = await self._gateway.store.prune_sessions(LONE_KEYS, KEEP_LONE)
+        except StoreError as error:
+            log.warning("sessions.not_pruned", reason=str(error))
+            return
+        log.info("sessions.pruned", sessions=gone)
 
     def _place(self, request: web.Request, asked: Asked, prefix: str) -> Place:
         loaded = self._gateway.loaded
@@ -231,14 +278,14 @@ class OpenAiApi:
             return before
         if asked.user:
             return Place(agent, f"agent:{agent}:{prefix}-user:{user_part(asked.user)}", passing=False)
-        return Place(agent, f"agent:{agent}:{prefix}:{new_id()}", passing=prefix == CHAT.name)
+        return Place(agent, f"agent:{agent}:{prefix}:{new_id()}", passing=prefix == CHAT.name, lone=True)
 
     def _remember(self, response: str, place: Place) -> None:
         self._responses[response] = place
         while len(self._responses) > MAX_RESPONSES:
             self._responses.popitem(last=False)
 
-    async def _say(self, place: Place, asked: Asked, message_id: str) -> None:
+    async def _say(self, place: Place, asked: Asked, message_id: str, pictures: tuple[Attachment, ...]) -> None:
         """Make the message durable in its session; a session that knows nothing yet is told what was said before."""
         gateway = self._gateway
         text = asked.opening if await self._begin(place, asked) else asked.text
@@ -251,6 +298,7 @@ class OpenAiApi:
             message_id,
             text,
             received_at=gateway.clock.now(),
+            attachments=pictures,
         )
         appended = await gateway.inbound.receive_for(event, place.key, place.agent, commands=False)
         if appended.status is AppendStatus.REFUSED:
@@ -266,6 +314,32 @@ class OpenAiApi:
             if await store.add_message(place.key, encode_message(message), place.agent) is None:
                 return False
         return True
+
+
+async def take_pictures(blobs: BlobStore, urls: Sequence[str]) -> tuple[Attachment, ...]:
+    """Return pictures as attachments, stored. Raises ApiError for what is none that a model takes."""
+    found = []
+    for number, url in enumerate(urls, start=1):
+        head, _, data = url.partition(",")
+        try:
+            if not head.endswith(";base64"):
+                raise RpcError(Code.INVALID_REQUEST, f"picture {number}: must be base64")
+            content = await asyncio.to_thread(decode_base64, data, f"picture {number}")
+            if not image_type(content):
+                raise RpcError(Code.INVALID_REQUEST, f"picture {number}: is no PNG, JPEG, GIF or WebP")
+            found.append(await store_file(blobs, f"picture-{number}", "", content))
+        except RpcError as error:
+            raise ApiError(400, error.message) from error
+    return tuple(found)
+
+
+def backend_model(named: str) -> str:
+    """Return the model that `x-openclaw-model` asks for; empty for none. Raises ApiError for what cannot be one."""
+    named = named.strip()
+    provider, slash, model = named.partition("/")
+    if named and not (slash and provider and model and len(named) <= MAX_MODEL):
+        raise ApiError(400, "Invalid `x-openclaw-model`. Use `<provider>/<model>`.")
+    return named
 
 
 def user_part(user: str) -> str:

@@ -24,10 +24,15 @@ INVALID = "invalid_request_error"
 INVALID_MODEL = "Invalid `model`. Use `openclaw` or `openclaw/<agentId>`."
 NO_USER_MESSAGE = "Missing user message in `messages`."
 NO_TOOLS = "Tools of the client are not supported; the agent uses its own."
-ONLY_TEXT = "Only text is supported as content."
+ONLY_TEXT = "Only text and pictures are supported as content."
+ONLY_DATA = "Pictures are taken as data: URLs only; addresses are not fetched."
+MAX_PICTURES = 16
+PICTURE = "[a picture]"
+"""Stands for a picture of an earlier message."""
 INSTRUCTIONS = "[Instructions for this conversation]"
 BEGINNING = "[Beginning of the conversation]"
 
+_PICTURE_PARTS = frozenset({"image_url", "input_image"})
 _TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
 
 
@@ -56,6 +61,7 @@ class Asked:
         text: What the agent is to answer when it knows the conversation already.
         opening: The same when it does not: with the instructions that belong to it.
         context: What was said before, for a session that knows nothing yet.
+        pictures: `data:` URLs of what came with the message.
         user: Names a conversation that lasts; empty for a new one.
         previous: Id of the response that this one follows; empty for none.
     """
@@ -64,10 +70,25 @@ class Asked:
     text: str
     opening: str
     context: tuple[Message, ...] = ()
+    pictures: tuple[str, ...] = ()
     user: str = ""
     stream: bool = False
     include_usage: bool = False
     previous: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One message of a request. Its pictures are `data:` URLs."""
+
+    role: str
+    text: str
+    pictures: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> str:
+        """What stands for it in a transcript that shows no pictures."""
+        return "\n".join([*([self.text] if self.text else []), *(PICTURE for _ in self.pictures)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +150,7 @@ def read_responses(data: Mapping[str, Any]) -> Asked:
     lines = _lines([item for item in items if item.get("type", "message") == "message"])
     instructions = data.get("instructions")
     if isinstance(instructions, str) and instructions.strip():
-        lines = [("system", clean_text(instructions)), *lines]
+        lines = [Said("system", clean_text(instructions)), *lines]
     return _asked(data, lines, "Missing user message in `input`.", previous=_text_of(data, "previous_response_id"))
 
 
@@ -149,21 +170,23 @@ def _text_of(data: Mapping[str, Any], name: str) -> str:
 
 def _asked(
     data: Mapping[str, Any],
-    lines: Sequence[tuple[str, str]],
+    lines: Sequence[Said],
     missing: str,
     *,
     include_usage: bool = False,
     previous: str = "",
 ) -> Asked:
-    at = max((index for index, (role, _) in enumerate(lines) if role == "user"), default=-1)
-    if at < 0 or not lines[at][1].strip():
+    at = max((index for index, said in enumerate(lines) if said.role == "user"), default=-1)
+    if at < 0:
         raise ApiError(400, missing)
-    merged = _merged(lines[: at + 1])
+    newest = lines[at]
+    merged = _merged([*((said.role, said.told) for said in lines[:at]), ("user", newest.text)])
     return Asked(
         model=_text_of(data, "model") or "openclaw",
-        text=lines[at][1],
+        text=newest.text,
         opening=merged[-1].text,
         context=tuple(merged[:-1]),
+        pictures=newest.pictures,
         user=_text_of(data, "user"),
         stream=data.get("stream") is True,
         include_usage=include_usage,
@@ -171,8 +194,8 @@ def _asked(
     )
 
 
-def _lines(messages: Sequence[Any]) -> list[tuple[str, str]]:
-    """Return role and text of each message that says something; results of tools are not part of what was said."""
+def _lines(messages: Sequence[Any]) -> list[Said]:
+    """Return each message that says or shows something; results of tools are not part of what was said."""
     if len(messages) > MAX_MESSAGES:
         raise ApiError(400, f"At most {MAX_MESSAGES} messages can be sent.")
     lines = []
@@ -180,25 +203,41 @@ def _lines(messages: Sequence[Any]) -> list[tuple[str, str]]:
         if not isinstance(message, dict) or not isinstance(message.get("role"), str):
             raise ApiError(400, "Every message needs a `role`.")
         role = "system" if message["role"] == "developer" else message["role"]
-        text = clean_text(_content(message.get("content")))
-        if role in ("system", "user", "assistant") and text.strip():
-            lines.append((role, text))
+        text, pictures = _content(message.get("content"))
+        text = clean_text(text)
+        if role in ("system", "user", "assistant") and (text.strip() or (pictures and role == "user")):
+            lines.append(Said(role, text, pictures if role == "user" else ()))
     return lines
 
 
-def _content(content: Any) -> str:
+def _content(content: Any) -> tuple[str, tuple[str, ...]]:
     if content is None or isinstance(content, str):
-        return content or ""
+        return content or "", ()
     if not isinstance(content, list):
         raise ApiError(400, ONLY_TEXT)
-    texts = []
+    texts: list[str] = []
+    pictures: list[str] = []
     for part in content:
         if isinstance(part, dict) and part.get("type") == "refusal":
+            continue
+        if isinstance(part, dict) and part.get("type") in _PICTURE_PARTS:
+            pictures.append(_picture(part))
             continue
         if not (isinstance(part, dict) and part.get("type") in _TEXT_PARTS and isinstance(part.get("text"), str)):
             raise ApiError(400, ONLY_TEXT)
         texts.append(part["text"])
-    return "\n".join(texts)
+    if len(pictures) > MAX_PICTURES:
+        raise ApiError(400, f"At most {MAX_PICTURES} pictures go with one message.")
+    return "\n".join(texts), tuple(pictures)
+
+
+def _picture(part: Mapping[str, Any]) -> str:
+    """Return the `data:` URL of a picture. What lies elsewhere is not fetched: it could lie inside our network."""
+    given = part.get("image_url")
+    url = given.get("url") if isinstance(given, dict) else given
+    if not isinstance(url, str) or not url.startswith("data:"):
+        raise ApiError(400, ONLY_DATA)
+    return url
 
 
 def _merged(lines: Iterable[tuple[str, str]]) -> list[Message]:

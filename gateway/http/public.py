@@ -11,6 +11,7 @@ from tidegate.gateway.agents import AgentFactory
 from tidegate.gateway.http.access import Access
 from tidegate.gateway.http.headers import READ, add_common_headers, add_route
 from tidegate.gateway.http.health import add_health_routes
+from tidegate.gateway.http.history_api import HistoryApi
 from tidegate.gateway.http.openai_api import ApiGateway, OpenAiApi
 from tidegate.gateway.http.tool_api import ToolApi
 from tidegate.gateway.plane.build import Plane
@@ -40,6 +41,7 @@ def public_app(
     add_health_routes(app, is_ready, access.may_see)
     OpenAiApi(gateway, access, gateway.wakeups).attach(app)
     ToolApi(access, lambda: gateway.loaded, agents).attach(app)
+    HistoryApi(access, lambda: gateway.loaded, gateway.store).attach(app)
     _add_page(app, lambda: gateway.loaded.config.gateway.control_ui.enabled)
     server.attach(app)
     return app

@@ -49,7 +49,7 @@ def _append(tables: Tables, item: NewEvent, now: int) -> Appended:
 
 
 def _insert(tables: Tables, row: EventRow) -> int:
-    number = len(tables.events) + 1
+    number = max(tables.events, default=0) + 1
     tables.events[number] = replace(row, id=number)
     tables.event_ids[row.identity] = number
     return number
@@ -58,7 +58,7 @@ def _insert(tables: Tables, row: EventRow) -> int:
 def session_row(tables: Tables, key: str, agent: str, now: int) -> SessionRow:
     row = tables.session(key)
     if row is None:
-        row = SessionRow(len(tables.sessions) + 1, key, agent, now, now)
+        row = SessionRow(max(tables.sessions, default=0) + 1, key, agent, now, now)
         tables.sessions[row.id] = row
         tables.session_ids[key] = row.id
     return row

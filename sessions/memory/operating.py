@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from typing import TypeVar
 
 from tidegate.clock import SECOND, Clock
 from tidegate.events import MessageEvent
 from tidegate.sessions.codec import event_identity
 from tidegate.sessions.memory.inbox import change_row, session_row
-from tidegate.sessions.memory.tables import SessionRow, Tables
+from tidegate.sessions.memory.tables import DeliveryRow, SessionRow, Tables
 from tidegate.sessions.memory.turns import append_messages, begin_conversation
-from tidegate.sessions.model import Changed, SessionChange
+from tidegate.sessions.model import Changed, EventState, SessionChange
 from tidegate.sessions.operating import Answered, Line, SessionUsage, Usage
 
 Result = TypeVar("Result")
@@ -98,6 +99,39 @@ def answered(tables: Tables, event: MessageEvent) -> Answered | None:
     return Answered(turn.run_id, turn.state, uuid, turn.model, turn.tokens_in, turn.tokens_out, bodies)
 
 
+def prune_sessions(tables: Tables, keys: Sequence[str], keep: int, limit: int) -> int:
+    """Forget sessions."""
+    found = [row for row in tables.sessions.values() if any(fnmatchcase(row.key, pattern) for pattern in keys)]
+    found.sort(key=lambda row: (row.touched_at, row.id), reverse=True)
+    going = [row for row in found[keep:] if not _is_busy(tables, row)][::-1][:limit]
+    for row in going:
+        turns = {turn.id for turn in tables.turns.values() if turn.session == row.id}
+        tables.tool_calls = {key: done for key, done in tables.tool_calls.items() if key[0] not in turns}
+        tables.turns = {key: turn for key, turn in tables.turns.items() if key not in turns}
+        for conversation in [c for c in tables.conversations.values() if c.session == row.id]:
+            tables.messages.pop(conversation.id, None)
+            del tables.conversations[conversation.id]
+        for event in [item for item in tables.events.values() if item.session == row.id]:
+            del tables.events[event.id]
+            tables.event_ids.pop(event.identity, None)
+        settled = [d.id for d in tables.deliveries.values() if _is_of(d, row.key) and not d.is_open]
+        for delivery in settled:
+            del tables.deliveries[delivery]
+        del tables.sessions[row.id]
+        tables.session_ids.pop(row.key, None)
+    return len(going)
+
+
+def _is_busy(tables: Tables, row: SessionRow) -> bool:
+    commands = any(e.state is EventState.COMMAND and e.session == row.id for e in tables.events.values())
+    on_its_way = any(d.is_open and _is_of(d, row.key) for d in tables.deliveries.values())
+    return row.waits or row.id in tables.running or commands or on_its_way
+
+
+def _is_of(delivery: DeliveryRow, key: str) -> bool:
+    return (delivery.address.channel, delivery.address.chat) == ("webchat", key)
+
+
 class MemoryOperating:
     """The part of the store that an operator uses; see `OperatorStore`."""
 
@@ -132,3 +166,7 @@ class MemoryOperating:
     async def answered(self, event: MessageEvent) -> Answered | None:
         """See `OperatorStore`."""
         return answered(self._read(), event)
+
+    async def prune_sessions(self, keys: Sequence[str], keep: int, limit: int = 200) -> int:
+        """See `OperatorStore`."""
+        return self._write(lambda t: prune_sessions(t, keys, keep, limit))

@@ -26,7 +26,7 @@ def insert_drafts(
     """Store parts in order; returns their row ids."""
     ids = []
     for draft in drafts:
-        number = len(tables.deliveries) + 1
+        number = max(tables.deliveries, default=0) + 1
         tables.deliveries[number] = DeliveryRow(
             number, new_id(), draft.address, draft.kind, dict(draft.payload), state, draft.due_at or now, now, turn
         )

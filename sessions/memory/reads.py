@@ -52,7 +52,7 @@ def transcript(tables: Tables, conversation: str, limit: int) -> list[HistoryRow
 def totals(tables: Tables) -> Totals:
     """Return counts for `status`."""
     newest = list(tables.events.values())[-RECENT:]
-    first_part = len(tables.deliveries) - RECENT
+    first_part = max(tables.deliveries, default=0) - RECENT
     parts = [
         row
         for row in tables.deliveries.values()

@@ -82,7 +82,7 @@ def _begin(
     row = _take_lease(tables, tables.sessions[row.id], owner, now)
     answered = taken[plan.set_aside :]
     turn = TurnRow(
-        id=len(tables.turns) + 1,
+        id=max(tables.turns, default=0) + 1,
         run_id=new_id(),
         session=row.id,
         conversation=conversation.id,
@@ -140,7 +140,7 @@ def _conversation(tables: Tables, row: SessionRow, rules: ClaimRules, now: int) 
 
 def begin_conversation(tables: Tables, row: SessionRow, now: int) -> ConversationRow:
     """Make a new current conversation."""
-    fresh = ConversationRow(len(tables.conversations) + 1, new_id(), row.id, now)
+    fresh = ConversationRow(max(tables.conversations, default=0) + 1, new_id(), row.id, now)
     tables.conversations[fresh.id] = fresh
     tables.sessions[row.id] = replace(row, conversation=fresh.id, current_since=now)
     return fresh

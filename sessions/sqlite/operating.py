@@ -7,7 +7,7 @@ from sqlite3 import Connection
 
 from tidegate.clock import Clock
 from tidegate.events import MessageEvent
-from tidegate.sessions.codec import event_identity
+from tidegate.sessions.codec import dump_json, event_identity
 from tidegate.sessions.model import Changed, SessionChange, TurnState
 from tidegate.sessions.operating import Answered, Line, SessionUsage, Usage
 from tidegate.sessions.sqlite.inbox import change_row, session_row
@@ -46,6 +46,39 @@ def _find(connection: Connection, key: str, agent: str, now: int) -> int | None:
         return session_row(connection, key, agent, now)
     row = connection.execute("SELECT id FROM sessions WHERE key = ?", (key,)).fetchone()
     return row[0] if row else None
+
+
+_PRUNE = (
+    "DELETE FROM tool_calls WHERE turn IN (SELECT t.id FROM turns t JOIN json_each(?1) j ON t.session = j.value)",
+    "DELETE FROM messages WHERE conversation IN"
+    " (SELECT c.id FROM conversations c JOIN json_each(?1) j ON c.session = j.value)",
+    "DELETE FROM turns WHERE session IN (SELECT value FROM json_each(?1))",
+    "DELETE FROM conversations WHERE session IN (SELECT value FROM json_each(?1))",
+    "DELETE FROM events WHERE session IN (SELECT value FROM json_each(?1))",
+    "DELETE FROM deliveries WHERE settled_at IS NOT NULL AND channel = 'webchat' AND trouble <> 1 AND chat IN"
+    " (SELECT s.key FROM sessions s JOIN json_each(?1) j ON s.id = j.value)",
+    "DELETE FROM sessions WHERE id IN (SELECT value FROM json_each(?1))",
+)
+"""All of a session; one pass over each table for all sessions that go."""
+
+
+def prune_sessions(connection: Connection, keys: Sequence[str], keep: int, limit: int) -> int:
+    """Forget sessions; see `OperatorStore.prune_sessions`."""
+    pattern = " OR ".join("s.key GLOB ?" for _ in keys) or "0"
+    rows = connection.execute(
+        f"SELECT s.id FROM (SELECT * FROM sessions s WHERE {pattern}"
+        " ORDER BY touched_at DESC, id DESC LIMIT -1 OFFSET ?) s WHERE s.head_seq <= s.done_seq"
+        " AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.session = s.id AND t.state = 'running')"
+        " AND NOT EXISTS (SELECT 1 FROM events e WHERE e.state = 'command' AND e.session = s.id)"
+        " AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.channel = 'webchat' AND d.account = 'default'"
+        " AND d.chat = s.key AND d.settled_at IS NULL)"
+        " ORDER BY s.touched_at, s.id LIMIT ?",
+        (*keys, keep, limit),
+    ).fetchall()
+    going = dump_json([row[0] for row in rows])
+    for sql in _PRUNE if rows else ():
+        connection.execute(sql, (going,))
+    return len(rows)
 
 
 class SqliteOperating:
@@ -116,3 +149,7 @@ class SqliteOperating:
         )
         said = tuple(str(row[0]) for row in bodies)
         return Answered(run, TurnState(state), conversation, model, tokens_in, tokens_out, said)
+
+    async def prune_sessions(self, keys: Sequence[str], keep: int, limit: int = 200) -> int:
+        """See `OperatorStore`."""
+        return await self._writer.run(lambda c: prune_sessions(c, keys, keep, limit))

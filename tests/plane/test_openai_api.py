@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -18,6 +19,7 @@ from fakes.event_loop import on_loop
 from harness.brain import Answer, Ask, Error, Tools
 from harness.stage import Stage, stage
 from tidegate.gateway.app import Gateway
+from tidegate.gateway.http import openai_api
 from tidegate.gateway.http.openai_api import user_part
 from tidegate.gateway.http.openai_wire import ApiError, read_body, read_chat, read_responses
 from tidegate.gateway.http.public import public_app
@@ -201,8 +203,8 @@ async def test_a_session_and_an_agent_can_be_named_in_headers(tmp_path: Path) ->
         ),
         (
             "chat/completions",
-            {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]},
-            "Only text is supported as content.",
+            {"messages": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "x"}}]}]},
+            "Only text and pictures are supported as content.",
         ),
         ("responses", {"model": "openclaw"}, "input: Invalid input"),
         ("responses", {"input": "x", "previous_response_id": "r"}, "Previous response with id 'r' not found."),
@@ -284,9 +286,8 @@ async def test_no_route_is_open_but_health_and_the_page(tmp_path: Path) -> None:
         assert {path for _, path in routes} >= {"/v1/models", "/v1/responses", "/tools/invoke", *is_open}
         for declared, path in routes:
             for method in ("GET", "POST", "PUT", "DELETE") if declared == "*" else (declared,):
-                status, _ = await running.call(
-                    method, path.replace("{id}", "openclaw").replace("{name}", "main.js"), None, {}
-                )
+                asked = path.replace("{id}", "openclaw").replace("{name}", "main.js").replace("{key}", "main")
+                status, _ = await running.call(method, asked, None, {})
                 assert status in ((200, 405) if path in is_open else (401, 405)), (method, path)
 
 
@@ -545,3 +546,106 @@ def test_two_users_never_share_a_session_and_none_forges_a_key(one: str, other: 
     assert ":" not in user_part(one)
     assert user_part(one) == user_part(one).lower()
     assert one == other or user_part(one) != user_part(other)
+
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"pixels" * 10
+PNG_URL = "data:image/png;base64," + base64.b64encode(PNG).decode()
+
+
+def shows(url: str, text: str = "what is this?") -> list[dict[str, Any]]:
+    return [{"type": "text", "text": text}, {"type": "image_url", "image_url": {"url": url}}]
+
+
+@on_loop
+async def test_a_picture_as_a_data_url_is_shown_to_the_model(tmp_path: Path) -> None:
+    async with api(tmp_path) as running:
+        body = {"model": "openclaw", "messages": [{"role": "user", "content": shows(PNG_URL)}]}
+        status, _ = await running.call("POST", "/v1/chat/completions", body)
+        assert status == 200
+        assert PNG_URL in json.dumps(running.play.brain.asks[-1].body["messages"])
+        part = {"type": "input_image", "image_url": PNG_URL}
+        body = {"model": "openclaw", "input": [{"role": "user", "content": [part]}]}
+        assert (await running.call("POST", "/v1/responses", body))[0] == 200
+        assert PNG_URL in json.dumps(running.play.brain.asks[-1].body["messages"])
+        # A picture of an earlier message is named only.
+        older = [{"role": "user", "content": shows(PNG_URL)}, {"role": "assistant", "content": "a sky"}]
+        body = {"model": "openclaw", "messages": [*older, {"role": "user", "content": "sure?"}]}
+        assert (await running.call("POST", "/v1/chat/completions", body))[0] == 200
+        told = json.dumps(running.play.brain.asks[-1].body["messages"])
+        assert PNG_URL not in told
+        assert "[a picture]" in told
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("https://example.org/x.png", "addresses are not fetched"),
+        ("http://169.254.169.254/latest", "addresses are not fetched"),
+        ("file:///etc/passwd", "addresses are not fetched"),
+        ("data:image/png,plain", "must be base64"),
+        ("data:image/png;base64,!!!", "invalid base64"),
+        ("data:image/svg+xml;base64,PHN2Zz4=", "is no PNG, JPEG, GIF or WebP"),
+        (None, "addresses are not fetched"),
+    ],
+)
+@on_loop
+async def test_no_other_picture_is_taken_and_none_is_fetched(tmp_path: Path, url: str, words: str) -> None:
+    async with api(tmp_path) as running:
+        body = {"model": "openclaw", "messages": [{"role": "user", "content": shows(url)}]}
+        status, answer = await running.call("POST", "/v1/chat/completions", body)
+        assert (status, words in answer["error"]["message"]) == (400, True), answer
+        assert running.play.brain.asks == []
+
+
+@on_loop
+async def test_a_request_chooses_its_model_for_itself_only(tmp_path: Path) -> None:
+    async with api(tmp_path) as running:
+        other = {"x-openclaw-model": "fake/other"}
+        models = []
+        for headers in (other, {}, other):
+            await running.chat("hello", headers, user="ann")
+            models.append(running.play.brain.asks[-1].body["model"])
+        await running.chat("hello", other)
+        models.append(running.play.brain.asks[-1].body["model"])
+        assert models == ["other", "model", "other", "other"]
+        for bad in ("other", "/x", "fake/", "fake/" + "x" * 300):
+            status, answer = await running.chat("hello", {"x-openclaw-model": bad})
+            assert (status, "x-openclaw-model" in answer["error"]["message"]) == (400, True)
+
+
+@on_loop
+async def test_what_was_said_is_read_in_pages(tmp_path: Path) -> None:
+    async with api(tmp_path) as running:
+        for number in range(3):
+            await running.chat(f"m{number}", user="ann")
+        path = "/sessions/agent:main:openai-user:ann/history"
+        status, page = await running.call("GET", f"{path}?limit=2")
+        assert status == 200
+        assert (page["sessionKey"], page["hasMore"]) == ("agent:main:openai-user:ann", True)
+        assert [message["role"] for message in page["messages"]] == ["user", "assistant"]
+        assert page["items"] == page["messages"]
+        assert page["messages"][0]["content"] == "m2"
+        older = (await running.call("GET", f"{path}?limit=10&cursor={page['nextCursor']}"))[1]
+        assert [m["content"] for m in older["messages"] if m["role"] == "user"] == ["m0", "m1"]
+        assert older["hasMore"] is False
+        assert (await running.call("GET", f"{path}?limit=x"))[0] == 400
+        assert (await running.call("GET", "/sessions/agent:ghost:x/history"))[0] == 400
+        assert (await running.call("GET", "/sessions/nothing/history"))[0] == 404
+        assert (await running.call("GET", path, headers={}))[0] == 401
+
+
+@on_loop
+async def test_sessions_of_requests_without_a_name_are_forgotten_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(openai_api, "KEEP_LONE", 2)
+    monkeypatch.setattr(openai_api, "PRUNE_EVERY", 5)
+    async with api(tmp_path) as running:
+        await running.chat("named", user="ann")
+        for number in range(10):
+            await running.chat(f"lone {number}")
+        keys = await running.keys()
+        assert "agent:main:openai-user:ann" in keys
+        assert len(keys) <= 1 + 2 + 5
+        said = running.play.rows("SELECT count(*) FROM messages")[0][0]
+        assert said <= 2 * len(keys)

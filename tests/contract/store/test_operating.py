@@ -132,3 +132,30 @@ async def test_lines_of_a_transcript_name_their_run_and_its_time(world: World) -
     assert await world.store.lines(turn.conversation, 1) == lines[2:]
     assert await world.store.lines(turn.conversation, 1, before=3) == lines[1:2]
     assert await world.store.lines("nothing", 5) == []
+
+
+async def test_the_oldest_sessions_of_a_kind_are_forgotten_and_busy_ones_stay(world: World) -> None:
+    keys = [f"agent:main:openai:{number}" for number in range(5)]
+    for key in [*keys, "agent:main:openai-user:ann"]:
+        world.clock.advance(1)
+        await world.say(f"hello {key}", key=key)
+        turn = await world.claim(key)
+        await world.store.finish(turn, end(turn, "hi"))
+    await world.notices()
+    await world.say("more", key=keys[0])
+    world.clock.advance(1)
+    await world.store.change_session(keys[0], SessionChange(settings={"label": "busy"}))
+    kind = ["agent:*:openai:*"]
+    assert await world.store.prune_sessions(kind, 2, limit=1) == 1
+    assert await world.store.session(keys[0]) is not None
+    assert await world.store.prune_sessions(kind, 2) >= 1
+    left = {row.key for row in await world.store.sessions(100)}
+    assert {keys[0], "agent:main:openai-user:ann"} <= left
+    assert len(left - {"agent:main:openai-user:ann"}) <= 3
+    assert await world.store.prune_sessions([], 0) == 0
+    await world.restart()
+    gone = next(key for key in keys if key not in left)
+    assert await world.store.session(gone) is None
+    # A session of the same key begins anew.
+    await world.say("again", key=gone)
+    assert texts(await world.claim(gone)) == ["again"]
