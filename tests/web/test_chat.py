@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 from playwright.async_api import WebSocketRoute
 
@@ -338,6 +339,74 @@ async def test_a_lost_event_is_noticed_and_made_good(tmp_path: Path) -> None:
         await window.page.locator(".stop").wait_for(state="hidden")
         assert dropped
         assert (await window.page.inner_text(".entries")).count("echo: is it lost?") == 1
+
+
+@on_loop
+async def test_a_message_whose_receipt_was_lost_counts_once(tmp_path: Path) -> None:
+    async with stage(tmp_path) as place, place.gateway() as gateway, browsers() as found:
+        window = await found.window(await login_link(gateway))
+        await window.sees(".composer")
+        sent: list[dict[str, Any]] = []
+
+        def connect(socket: WebSocketRoute) -> None:
+            server = socket.connect_to_server()
+
+            def to_server(text: str | bytes) -> None:
+                frame = json.loads(text)
+                if frame.get("method") == "chat.send":
+                    sent.append(frame)
+                server.send(text)
+
+            async def to_page(text: str | bytes) -> None:
+                frame = json.loads(text)
+                if len(sent) == 1 and frame.get("type") == "res" and frame["id"] == sent[0]["id"]:
+                    await socket.close()
+                    return
+                socket.send(text)
+
+            socket.on_message(to_server)
+            server.on_message(to_page)
+
+        await window.page.route_web_socket("**/*", connect)
+        await window.page.reload()
+        await window.sees(".composer")
+        await window.say("did it arrive?")
+        await window.hears("echo: did it arrive?")
+        while len(sent) < 2:
+            await asyncio.sleep(0.05)
+        await window.page.locator(".said footer", has_text="Sending").wait_for(state="detached")
+        assert sent[0]["params"] == sent[1]["params"]
+        assert [ask.last for ask in place.brain.asks] == ["did it arrive?"]
+        assert await window.page.locator(".bubble").all_inner_texts() == ["did it arrive?"]
+        assert await window.page.locator(".answer").count() == 1
+
+
+@on_loop
+async def test_a_second_tab_is_in_already_and_both_show_the_same(tmp_path: Path) -> None:
+    async with open_chat(tmp_path) as (_, gateway, window):
+        tab = await window.context.new_page()
+        await tab.goto(address(gateway))
+        await tab.get_by_role("textbox", name="Message").fill("from the second tab")
+        await tab.keyboard.press("Enter")
+        for page in (tab, window.page):
+            await page.locator(".answer:not(.is-growing)", has_text="echo: from the second tab").wait_for()
+            assert await page.locator(".bubble").all_inner_texts() == ["from the second tab"]
+        assert len(await gateway.store.devices()) == 1
+
+
+@on_loop
+async def test_a_long_list_of_sessions_comes_in_pages(tmp_path: Path) -> None:
+    async with stage(tmp_path) as place, place.gateway() as gateway, browsers() as found:
+        for number in range(120):
+            params = {"key": f"agent:main:old:{number}", "label": f"Old {number}"}
+            await call_as_owner(gateway.plane.server.methods, "sessions.patch", params)
+        window = await found.window(await login_link(gateway))
+        await window.sees(".session", 100)
+        assert await window.page.locator(".session").count() == 100
+        await window.page.get_by_role("button", name="Older conversations").click()
+        await window.sees(".session", 120)
+        await window.page.get_by_role("button", name="Older conversations").wait_for(state="detached")
+        assert await window.page.locator(".session.is-unread").count() == 0
 
 
 @on_loop

@@ -119,9 +119,12 @@ def test_every_module_that_is_imported_is_there_and_every_one_is_used() -> None:
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="no node here")
-def test_every_script_is_well_formed() -> None:
+def test_every_script_is_well_formed(tmp_path: Path) -> None:
     for script in SCRIPTS:
-        done = subprocess.run(["node", "--check", str(script)], capture_output=True, text=True, timeout=60)
+        # Under this name every version of node takes it for a module.
+        module = tmp_path / f"{script.stem}.mjs"
+        module.write_bytes(script.read_bytes())
+        done = subprocess.run(["node", "--check", str(module)], capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
 
 
