@@ -142,6 +142,8 @@ def _running(add: Add, common: argparse.ArgumentParser) -> None:
     chat = add("chat", "chat:chat", "talk to the agent of the running gateway")
     chat.add_argument("--once", metavar="TEXT", help="send TEXT, print the answer, exit")
     chat.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="give up on an answer (default: 300)")
+    tui = add("tui", "tui:tui", "talk to agents in a full-screen chat with all sessions")
+    tui.add_argument("--session", metavar="KEY", help="begin in this session (default: the main one)")
     agent = add("agent", "agent:agent", "let an agent carry out one turn and print what it says")
     agent.add_argument("--message", required=True, metavar="TEXT", help="what to say; - reads standard input")
     agent.add_argument("--agent", metavar="ID", help="which agent (default: the default one)")
