@@ -89,18 +89,16 @@ def svg(screen: object) -> str:
 
 def _row(cells: object, top: float) -> list[str]:
     found = []
-    for column in range(COLUMNS):
-        cell = cells[column]  # type: ignore[index]
-        ink, ground = _colour(cell.fg), BACKGROUND
-        if cell.reverse:
-            ink, ground = ground, COLOURS["default"]
-        left = EDGE + column * CELL
-        if ground != BACKGROUND:
-            found.append(
-                f'<rect x="{left:.1f}" y="{top:.0f}" width="{CELL + 0.3:.1f}" height="{LINE}" fill="{ground}"/>'
-            )
+    row = [cells[column] for column in range(COLUMNS)]  # type: ignore[index]
+    if any(cell.reverse for cell in row):
+        ground = COLOURS["default"]
+        wide = COLUMNS * CELL
+        found.append(f'<rect x="{EDGE}" y="{top:.0f}" width="{wide:.0f}" height="{LINE}" fill="{ground}"/>')
+    for column, cell in enumerate(row):
         if cell.data.strip():
+            ink = BACKGROUND if cell.reverse else _colour(cell.fg)
             weight = ' font-weight="bold"' if cell.bold else ""
+            left = EDGE + column * CELL
             found.append(
                 f'<text x="{left:.1f}" y="{top + LINE - 5:.0f}" fill="{ink}"{weight}>{escape(cell.data)}</text>'
             )
