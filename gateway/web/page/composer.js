@@ -1,4 +1,5 @@
-// Where one types. Enter sends, Shift+Enter begins a line, Esc stops a running answer; what is typed is kept for each session.
+// Where one types. Enter sends, Shift+Enter begins a line, Esc stops a running answer; what is typed is kept for each
+// session.
 
 import { el, icon } from "./dom.js";
 import { note, noted } from "./vault.js";
@@ -20,19 +21,51 @@ export class Composer {
     this.timer = 0;
     this.input = /** @type {HTMLTextAreaElement} */ (
       el("textarea", {
-        rows: 1, name: "message", placeholder: "Write a message", "aria-label": "Message", autocomplete: "off",
-        "aria-describedby": "composer-hint", dir: "auto",
-        oninput: () => this.typed(), onkeydown: (/** @type {KeyboardEvent} */ event) => this.pressed(event),
+        rows: 1,
+        name: "message",
+        placeholder: "Write a message",
+        "aria-label": "Message",
+        autocomplete: "off",
+        "aria-describedby": "composer-hint",
+        dir: "auto",
+        oninput: () => this.typed(),
+        onkeydown: (/** @type {KeyboardEvent} */ event) => this.pressed(event),
       })
     );
-    this.stop = el("button", { type: "button", class: "stop", hidden: true, "aria-label": "Stop the answer (Esc)", title: "Stop (Esc)", onclick: () => hooks.abort() }, icon("stop"));
-    this.go = el("button", { type: "submit", class: "send", "aria-label": "Send", title: "Send (Enter)" }, icon("arrow"));
+    this.stop = el(
+      "button",
+      {
+        type: "button",
+        class: "stop",
+        hidden: true,
+        "aria-label": "Stop the answer (Esc)",
+        title: "Stop (Esc)",
+        onclick: () => hooks.abort(),
+      },
+      icon("stop"),
+    );
+    this.go = el(
+      "button",
+      { type: "submit", class: "send", "aria-label": "Send", title: "Send (Enter)" },
+      icon("arrow"),
+    );
     this.state = el("span", { class: "composer-state", role: "status" });
     this.view = el(
       "form",
-      { class: "composer", onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); this.send(); } },
+      {
+        class: "composer",
+        onsubmit: (/** @type {Event} */ event) => {
+          event.preventDefault();
+          this.send();
+        },
+      },
       el("div", { class: "composer-box" }, this.input, this.stop, this.go),
-      el("div", { class: "composer-foot" }, this.state, el("span", { id: "composer-hint", class: "hint" }, "Enter sends, Shift+Enter begins a new line")),
+      el(
+        "div",
+        { class: "composer-foot" },
+        this.state,
+        el("span", { id: "composer-hint", class: "hint" }, "Enter sends, Shift+Enter begins a new line"),
+      ),
     );
     // On a phone Enter is the only way to a new line.
     this.sendsOnEnter = !matchMedia("(pointer: coarse)").matches;
@@ -53,8 +86,12 @@ export class Composer {
   /** @param {{isWorking: boolean, queued: number, isOnline: boolean, trouble: string}} talk */
   draw(talk) {
     this.stop.hidden = !talk.isWorking;
-    const queued = talk.queued ? `${talk.queued} ${talk.queued === 1 ? "message waits" : "messages wait"} in the queue` : "";
-    const text = talk.isOnline ? talk.trouble || queued : "Not connected. What you send goes out when the gateway is back.";
+    const queued = talk.queued
+      ? `${talk.queued} ${talk.queued === 1 ? "message waits" : "messages wait"} in the queue`
+      : "";
+    const text = talk.isOnline
+      ? talk.trouble || queued
+      : "Not connected. What you send goes out when the gateway is back.";
     if (this.state.textContent !== text) this.state.textContent = text;
   }
 

@@ -1,6 +1,7 @@
 // Building the page. Text is always set as text; HTML comes from the gateway's renderer only, through one policy.
 
-const policy = globalThis.trustedTypes?.createPolicy("tidegate-html", { createHTML: (html) => html });
+const types = /** @type {any} */ (globalThis).trustedTypes;
+const policy = types?.createPolicy("tidegate-html", { createHTML: (/** @type {string} */ html) => html });
 
 /**
  * Put HTML into a node that the gateway's `tidegate.web.render` wrote: it escapes by construction.

@@ -5,7 +5,12 @@ import { wait } from "./words.js";
 
 /** @param {string} command */
 function commandLine(command) {
-  const button = el("button", { type: "button", class: "copy", onclick: () => copy(button, command) }, icon("copy"), "Copy");
+  const button = el(
+    "button",
+    { type: "button", class: "copy", onclick: () => copy(button, command) },
+    icon("copy"),
+    "Copy",
+  );
   return el("div", { class: "command-line" }, el("code", {}, command), button);
 }
 
@@ -51,13 +56,19 @@ export class Gate {
       case "insecure":
         return [
           heading("This address is not safe enough"),
-          words("A browser keeps keys only for pages over https, or from this very machine. Reach the gateway through a proxy with TLS, through Tailscale Serve, or through an SSH tunnel:"),
+          words(
+            "A browser keeps keys only for pages over https, or from this very machine. Reach the gateway through a " +
+              "proxy with TLS, through Tailscale Serve, or through an SSH tunnel:",
+          ),
           commandLine(`ssh -L ${location.port || 18790}:127.0.0.1:${location.port || 18790} ${location.hostname}`),
         ];
       case "old":
         return [
           heading("This browser cannot keep a key"),
-          words("The page signs in with an Ed25519 key. Chrome 137, Firefox 129 and Safari 17 or newer have it, outside of private windows that allow no storage."),
+          words(
+            "The page signs in with an Ed25519 key. Chrome 137, Firefox 129 and Safari 17 or newer have it, outside of " +
+              "private windows that allow no storage.",
+          ),
         ];
       case "pairing":
         return this.pairing(refusal);
@@ -73,8 +84,14 @@ export class Gate {
   /** @param {any} refusal */
   login(refusal) {
     const input = el("input", {
-      type: "password", name: "secret", autocomplete: "off", spellcheck: false, required: true, "data-first": true,
-      "aria-label": "Login link, token or password", placeholder: "Link, token or password",
+      type: "password",
+      name: "secret",
+      autocomplete: "off",
+      spellcheck: false,
+      required: true,
+      "data-first": true,
+      "aria-label": "Login link, token or password",
+      placeholder: "Link, token or password",
     });
     const submit = (/** @type {Event} */ event) => {
       event.preventDefault();
@@ -91,8 +108,17 @@ export class Gate {
       words("It is printed when the gateway starts, and at any time by"),
       commandLine("tidegate web"),
       el("h2", {}, "Or by hand"),
-      el("form", { class: "login", onsubmit: submit }, input, el("button", { type: "submit", class: "primary" }, "Enter")),
-      el("p", { class: "small" }, "Nothing that you enter here is stored. This browser keeps a key of its own instead."),
+      el(
+        "form",
+        { class: "login", onsubmit: submit },
+        input,
+        el("button", { type: "submit", class: "primary" }, "Enter"),
+      ),
+      el(
+        "p",
+        { class: "small" },
+        "Nothing that you enter here is stored. This browser keeps a key of its own instead.",
+      ),
     ];
   }
 

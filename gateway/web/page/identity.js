@@ -31,7 +31,9 @@ async function keyPair() {
   if (kept) return kept;
   let made;
   try {
-    made = /** @type {CryptoKeyPair} */ (await crypto.subtle.generateKey({ name: "Ed25519" }, false, ["sign", "verify"]));
+    made = /** @type {CryptoKeyPair} */ (
+      await crypto.subtle.generateKey({ name: "Ed25519" }, false, ["sign", "verify"])
+    );
   } catch {
     throw new NoKeys("old");
   }
@@ -56,10 +58,20 @@ export async function identity() {
 export function browserName() {
   const agent = navigator.userAgent;
   const browser =
-    [["Edg/", "Edge"], ["OPR/", "Opera"], ["Firefox/", "Firefox"], ["Chrome/", "Chrome"], ["Safari/", "Safari"]]
-      .find(([mark]) => agent.includes(mark))?.[1] ?? "Browser";
-  const system =
-    [["Android", "Android"], ["iPhone", "iPhone"], ["iPad", "iPad"], ["Windows", "Windows"], ["Mac OS", "Mac"], ["Linux", "Linux"]]
-      .find(([mark]) => agent.includes(mark))?.[1];
+    [
+      ["Edg/", "Edge"],
+      ["OPR/", "Opera"],
+      ["Firefox/", "Firefox"],
+      ["Chrome/", "Chrome"],
+      ["Safari/", "Safari"],
+    ].find(([mark]) => agent.includes(mark))?.[1] ?? "Browser";
+  const system = [
+    ["Android", "Android"],
+    ["iPhone", "iPhone"],
+    ["iPad", "iPad"],
+    ["Windows", "Windows"],
+    ["Mac OS", "Mac"],
+    ["Linux", "Linux"],
+  ].find(([mark]) => agent.includes(mark))?.[1];
   return system ? `${browser} on ${system}` : browser;
 }

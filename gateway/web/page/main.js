@@ -1,5 +1,5 @@
-// Puts the page together. Start reading here: the wire tells what state the connection is in, the gate or the shell shows
-// it, and what happens in sessions goes to the list and to the open talk.
+// Puts the page together. Start reading here: the wire tells what state the connection is in, the gate or the shell
+// shows it, and what happens in sessions goes to the list and to the open talk.
 
 import { linkCode, takeCode } from "./code.js";
 import { Composer } from "./composer.js";
@@ -19,7 +19,12 @@ const markdown = new Markdown(wire);
 const gate = new Gate((proof) => wire.start(proof));
 const voice = el("div", { class: "unseen", role: "status", "aria-live": "polite" });
 const sessions = new Sessions(wire, soon);
-const talk = new Talk(wire, markdown, { changed: soon, say: (text) => { voice.textContent = text; } });
+const talk = new Talk(wire, markdown, {
+  changed: soon,
+  say: (text) => {
+    voice.textContent = text;
+  },
+});
 const transcript = new Transcript(talk, markdown);
 const composer = new Composer({ send: say, abort: () => talk.abort() });
 const shell = new Shell(sessions, { open: (key) => go(key), create: () => go(newKey(defaultAgent())), leave });
@@ -40,7 +45,10 @@ function soon() {
   if (isDrawing) return;
   isDrawing = true;
   // A page in the background gets no frames, and has to be right when somebody comes back.
-  const draw = () => { isDrawing = false; drawAll(); };
+  const draw = () => {
+    isDrawing = false;
+    drawAll();
+  };
   if (document.visibilityState === "visible") requestAnimationFrame(draw);
   else setTimeout(draw, 100);
 }

@@ -1,5 +1,5 @@
-// Shows Markdown that the gateway renders. One request is under way at a time: a growing answer is rendered again as soon
-// as the one before has come, which is often for a short text and seldom for a long one.
+// Shows Markdown that the gateway renders. One request is under way at a time: a growing answer is rendered again as
+// soon as the one before has come, which is often for a short text and seldom for a long one.
 
 import { copy, el, icon, setRendered } from "./dom.js";
 
@@ -141,7 +141,8 @@ function decorated(node) {
     spoiler.addEventListener("click", open);
     spoiler.addEventListener("keydown", (event) => /** @type {KeyboardEvent} */ (event).key === "Enter" && open());
   }
-  for (const pre of node.querySelectorAll("pre")) pre.replaceWith(withHead(/** @type {HTMLElement} */ (pre.cloneNode(true))));
+  for (const pre of node.querySelectorAll("pre"))
+    pre.replaceWith(withHead(/** @type {HTMLElement} */ (pre.cloneNode(true))));
   return node.tagName === "PRE" ? withHead(node) : node;
 }
 
@@ -154,5 +155,10 @@ function withHead(pre) {
     "Copy",
   );
   pre.tabIndex = 0;
-  return el("div", { class: "code" }, el("div", { class: "code-head" }, el("span", {}, pre.dataset.language ?? ""), button), pre);
+  return el(
+    "div",
+    { class: "code" },
+    el("div", { class: "code-head" }, el("span", {}, pre.dataset.language ?? ""), button),
+    pre,
+  );
 }

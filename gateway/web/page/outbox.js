@@ -1,5 +1,5 @@
-// What was typed and is not known to have arrived. Each message has one key for all attempts, so that the gateway takes it
-// once however often it is sent; it is kept over a reload until the gateway has said that it has it.
+// What was typed and is not known to have arrived. Each message has one key for all attempts, so that the gateway takes
+// it once however often it is sent; it is kept over a reload until the gateway has said that it has it.
 
 import { note, noted } from "./vault.js";
 import { Failed } from "./wire.js";

@@ -24,14 +24,19 @@ const KNOWN = {
     title: "This browser was logged out",
     text: `Its access was taken back, or it was removed from the list of devices. ${MAKE_LINK}`,
   }),
-  AUTH_SCOPE_MISMATCH: () => login("This browser needs more rights", `It may do less than this page needs. ${MAKE_LINK}`),
+  AUTH_SCOPE_MISMATCH: () =>
+    login("This browser needs more rights", `It may do less than this page needs. ${MAKE_LINK}`),
   AUTH_UNAUTHORIZED: () =>
-    refused("Only from its own machine", "This gateway asks for no secret and takes direct connections from its own machine only."),
+    refused(
+      "Only from its own machine",
+      "This gateway asks for no secret and takes direct connections from its own machine only.",
+    ),
   AUTH_IDENTITY_HEADER_REQUIRED: () =>
     refused("The proxy told no name", "This gateway lets people in by the name that its proxy sends, and none came."),
   AUTH_VERIFIED_USER_REQUIRED: () => refused("You are not on the list", "The gateway does not let this person in."),
   PROTOCOL_MISMATCH: () => refused("This page is out of date", "Load it again to get the one that fits the gateway."),
-  DEVICE_AUTH_SIGNATURE_EXPIRED: () => refused("The connection was too slow", "The signature was too old when it arrived. Try again."),
+  DEVICE_AUTH_SIGNATURE_EXPIRED: () =>
+    refused("The connection was too slow", "The signature was too old when it arrived. Try again."),
 };
 
 /** @param {string} title @param {string} text @returns {Refusal} */
@@ -56,7 +61,10 @@ export function refusal(error, shown) {
     return {
       state: "pairing",
       title: "Waiting to be let in",
-      text: details.reason === "not-paired" ? "The gateway does not know this browser yet." : "This browser has to be approved again.",
+      text:
+        details.reason === "not-paired"
+          ? "The gateway does not know this browser yet."
+          : "This browser has to be approved again.",
       requestId: String(details.requestId ?? ""),
     };
   }

@@ -27,7 +27,7 @@ export class Sessions {
   async load() {
     const { list } = await this.wire.request("sessions.subscribe", page(0));
     const isFirst = Object.keys(this.seen).length === 0;
-    this.rows = new Map(list.sessions.map((row) => [row.key, row]));
+    this.rows = new Map(list.sessions.map((/** @type {any} */ row) => [row.key, row]));
     this.hasMore = list.hasMore;
     // Everything was "unread" to a browser that has just come; that would say nothing.
     if (isFirst) for (const row of list.sessions) this.seen[row.key] = row.updatedAt;
@@ -57,7 +57,11 @@ export class Sessions {
     if (key === this.current) this.looked(key);
     this.changed();
     clearTimeout(this.asked.get(key));
-    if (session) this.asked.set(key, setTimeout(() => this.describe(key), SETTLE));
+    if (session)
+      this.asked.set(
+        key,
+        setTimeout(() => this.describe(key), SETTLE),
+      );
   }
 
   /** Learn title and last words of one session. @param {string} key */
@@ -113,7 +117,12 @@ export class Sessions {
 }
 
 /** @param {number} offset */
-const page = (offset) => ({ limit: PAGE, ...(offset ? { offset } : {}), includeDerivedTitles: true, includeLastMessage: true });
+const page = (offset) => ({
+  limit: PAGE,
+  ...(offset ? { offset } : {}),
+  includeDerivedTitles: true,
+  includeLastMessage: true,
+});
 
 /** @param {any} row @returns {string} */
 export function titleOf(row) {

@@ -1,4 +1,5 @@
-// The frame around every view: navigation, the list of sessions, the state of the connection. The chat is its only view yet.
+// The frame around every view: navigation, the list of sessions, the state of the connection. The chat is its only view
+// yet.
 
 import { arrange, el, icon } from "./dom.js";
 import { titleOf } from "./sessions.js";
@@ -25,22 +26,71 @@ export class Shell {
     this.about = el("p", { class: "about" });
     this.link = el("span", { class: "link-state", role: "status" });
     this.main = el("main", { class: "view" });
-    this.menu = el("button", { type: "button", class: "menu", "aria-label": "Sessions", "aria-expanded": "false", onclick: () => this.drawer(true) }, icon("menu"));
+    this.menu = el(
+      "button",
+      {
+        type: "button",
+        class: "menu",
+        "aria-label": "Sessions",
+        "aria-expanded": "false",
+        onclick: () => this.drawer(true),
+      },
+      icon("menu"),
+    );
     this.search = el("input", {
-      type: "search", placeholder: "Search", "aria-label": "Search sessions", autocomplete: "off", spellcheck: false,
-      oninput: () => { this.filter = /** @type {HTMLInputElement} */ (this.search).value; this.draw(); },
+      type: "search",
+      placeholder: "Search",
+      "aria-label": "Search sessions",
+      autocomplete: "off",
+      spellcheck: false,
+      oninput: () => {
+        this.filter = /** @type {HTMLInputElement} */ (this.search).value;
+        this.draw();
+      },
     });
-    this.veil = el("button", { type: "button", class: "veil", "aria-label": "Close the list", tabIndex: -1, onclick: () => this.drawer(false) });
+    this.veil = el("button", {
+      type: "button",
+      class: "veil",
+      "aria-label": "Close the list",
+      tabIndex: -1,
+      onclick: () => this.drawer(false),
+    });
     this.side = this.sidebar();
-    const top = el("header", { class: "top" }, this.menu, el("div", { class: "top-words" }, this.title, this.about), this.newButton("top-new"));
+    const top = el(
+      "header",
+      { class: "top" },
+      this.menu,
+      el("div", { class: "top-words" }, this.title, this.about),
+      this.newButton("top-new"),
+    );
     this.view = el("div", { class: "shell" }, this.side, this.veil, el("div", { class: "stage" }, top, this.main));
   }
 
   sidebar() {
-    const nav = el("nav", { class: "views", "aria-label": "Views" }, ...VIEWS.map((view) => el("a", { href: `#/${view.name}`, "aria-current": "page" }, icon(view.icon), view.label)));
+    const nav = el(
+      "nav",
+      { class: "views", "aria-label": "Views" },
+      ...VIEWS.map((view) =>
+        el("a", { href: `#/${view.name}`, "aria-current": "page" }, icon(view.icon), view.label),
+      ),
+    );
     const brand = el("div", { class: "brand" }, el("span", { class: "brand-mark" }, icon("wave")), "Tidegate");
-    const close = el("button", { type: "button", class: "quiet close", "aria-label": "Close the list", onclick: () => this.drawer(false) }, icon("cross"));
-    const leave = el("button", { type: "button", class: "quiet leave", title: "Log this browser out", "aria-label": "Log this browser out", onclick: () => this.hooks.leave() }, icon("leave"));
+    const close = el(
+      "button",
+      { type: "button", class: "quiet close", "aria-label": "Close the list", onclick: () => this.drawer(false) },
+      icon("cross"),
+    );
+    const leave = el(
+      "button",
+      {
+        type: "button",
+        class: "quiet leave",
+        title: "Log this browser out",
+        "aria-label": "Log this browser out",
+        onclick: () => this.hooks.leave(),
+      },
+      icon("leave"),
+    );
     return el(
       "aside",
       { class: "side", "aria-label": "Navigation" },
@@ -55,8 +105,16 @@ export class Shell {
 
   /** @param {string} name @param {string} [label] */
   newButton(name, label = "") {
-    const act = () => { this.hooks.create(); this.drawer(false); };
-    return el("button", { type: "button", class: name, "aria-label": "New conversation", title: "New conversation", onclick: act }, icon("plus"), label);
+    const act = () => {
+      this.hooks.create();
+      this.drawer(false);
+    };
+    return el(
+      "button",
+      { type: "button", class: name, "aria-label": "New conversation", title: "New conversation", onclick: act },
+      icon("plus"),
+      label,
+    );
   }
 
   /** @param {boolean} isOpen the list over the page, where there is no room beside it */
@@ -91,14 +149,23 @@ export class Shell {
     }
     if (sessions.hasMore) {
       const more = () => sessions.more().catch(() => {});
-      wanted.push(this.node("more", () => el("button", { type: "button", class: "quiet more", onclick: more }, "Older conversations")));
+      wanted.push(
+        this.node("more", () =>
+          el("button", { type: "button", class: "quiet more", onclick: more }, "Older conversations"),
+        ),
+      );
     }
     arrange(this.list, wanted);
     const current = sessions.rows.get(sessions.current);
     const title = titleOf(current);
     this.title.textContent = title;
     const channel = current?.channel ? `from ${current.channel}` : "";
-    this.about.textContent = [channel, current ? [current.modelProvider, current.model].filter(Boolean).join("/") : ""].filter(Boolean).join(" · ");
+    this.about.textContent = [
+      channel,
+      current ? [current.modelProvider, current.model].filter(Boolean).join("/") : "",
+    ]
+      .filter(Boolean)
+      .join(" · ");
     document.title = `${sessions.unread ? `(${sessions.unread}) ` : ""}${title} · Tidegate`;
   }
 
@@ -111,7 +178,10 @@ export class Shell {
 
   /** @param {any} row */
   row(row) {
-    const open = () => { this.hooks.open(row.key); this.drawer(false); };
+    const open = () => {
+      this.hooks.open(row.key);
+      this.drawer(false);
+    };
     const node = this.node(row.key, () => {
       const button = el(
         "button",

@@ -1,7 +1,8 @@
-// One session as it stands: its transcript, which the gateway owns, and above it what is not in the transcript yet – typed
-// messages and running answers. Whenever a run ends or events may have been missed the transcript is fetched again, and what
-// it holds by then is taken off the overlay: nothing is shown twice and nothing is lost.
+// One session as it stands: its transcript, which the gateway owns, and above it what is not in the transcript yet –
+// typed messages and running answers. Whenever a run ends or events may have been missed the transcript is fetched
+// again, and what it holds by then is taken off the overlay: nothing is shown twice and nothing is lost.
 
+import { bare, callsOf, Lines, rendered, seqOf, textOf } from "./lines.js";
 import { Outbox } from "./outbox.js";
 import { unmarked } from "./words.js";
 
@@ -12,7 +13,6 @@ const MAX_RECHECKS = 5;
 const IDLE_CHECK = 4_000;
 
 /**
- * @typedef {{id: string, name: string, args: any, state: "running" | "done" | "failed", result: string}} Tool
  * @typedef {{kind: "text", item: string, text: string} | {kind: "tool", id: string}} Block
  * @typedef {object} Run
  * @property {string} id
@@ -43,15 +43,14 @@ export class Talk {
     /** @type {Map<string, Note[]>} */
     this.notes = new Map();
     this.key = "";
+    this.trouble = "";
+    this.lines = new Lines();
     this.clear();
   }
 
   clear() {
     this.conversation = "";
-    /** @type {any[]} */
-    this.lines = [];
-    /** @type {Map<string, Tool>} */
-    this.tools = new Map();
+    this.lines = new Lines();
     /** @type {Map<string, Run>} */
     this.runs = new Map();
     this.isLoaded = false;
@@ -72,12 +71,8 @@ export class Talk {
     this.sync();
   }
 
-  get last() {
-    return this.lines.at(-1)?.__openclaw.seq ?? 0;
-  }
-
   get hasMore() {
-    return this.lines.length > 0 && this.lines[0].__openclaw.seq > 1;
+    return this.lines.first > 1;
   }
 
   /** Whether something is under way that can be stopped. */
@@ -87,7 +82,7 @@ export class Talk {
 
   /** @param {string} text */
   send(text) {
-    this.outbox.add(this.key, text, this.last);
+    this.outbox.add(this.key, text, this.lines.last);
   }
 
   async abort() {
@@ -127,10 +122,15 @@ export class Talk {
     const key = this.key;
     const began = Date.now();
     const ended = new Set([...this.runs.values()].filter((run) => run.state !== "running").map((run) => run.id));
-    const done = new Set(this.outbox.of(key).filter((message) => message.isDone).map((message) => message.id));
+    const done = new Set(
+      this.outbox
+        .of(key)
+        .filter((message) => message.isDone)
+        .map((message) => message.id),
+    );
     try {
       const page = await this.wire.request("chat.history", { sessionKey: key, limit: PAGE });
-      await this.markdown.prepare(texts(page.messages));
+      await this.markdown.prepare(rendered(page.messages));
       if (key === this.key) this.settle(page, began, ended, done);
       this.trouble = "";
     } catch (error) {
@@ -161,32 +161,20 @@ export class Talk {
     const conversation = page.sessionId ?? "";
     const isOther = this.conversation !== "" && conversation !== this.conversation;
     if (isOther) {
-      this.lines = [];
+      this.lines = new Lines();
       this.notes.delete(this.key);
       for (const message of this.outbox.of(this.key)) message.after = 0;
       for (const run of this.runs.values()) run.after = 0;
     }
     this.conversation = conversation;
-    this.merge(page.messages);
+    this.lines.merge(page.messages);
     this.isLoaded = true;
     this.total = page.totalMessages;
     this.queued = page.pendingInputs.total;
     this.isBusy = Boolean(page.sessionInfo?.hasActiveRun);
     this.model = page.sessionInfo?.model ?? page.defaults?.model ?? "";
-    this.learnTools(page.messages);
     this.settleRuns(page, ended);
     this.settleMessages(began, done, isOther);
-  }
-
-  /** @param {any[]} fresh */
-  merge(fresh) {
-    if (!fresh.length) return;
-    const first = fresh[0].__openclaw.seq;
-    // What lies between is fetched when somebody scrolls up.
-    if (first > this.last + 1) this.lines = [];
-    const kept = new Map(this.lines.map((line) => [line.__openclaw.seq, line]));
-    for (const line of fresh) kept.set(line.__openclaw.seq, line);
-    this.lines = [...kept.values()].sort((one, two) => one.__openclaw.seq - two.__openclaw.seq);
   }
 
   /** Fetch what stands before the oldest line. */
@@ -194,15 +182,13 @@ export class Talk {
     if (this.isFetching || !this.hasMore) return;
     this.isFetching = true;
     const key = this.key;
-    const first = this.lines[0].__openclaw.seq;
+    const { first } = this.lines;
     try {
       const offset = Math.max(0, this.total - first + 1);
       const page = await this.wire.request("chat.history", { sessionKey: key, limit: PAGE, offset });
-      await this.markdown.prepare(texts(page.messages));
+      await this.markdown.prepare(rendered(page.messages));
       if (key === this.key && (page.sessionId ?? "") === this.conversation) {
-        this.learnTools(page.messages);
-        const kept = new Map([...page.messages, ...this.lines].map((line) => [line.__openclaw.seq, line]));
-        this.lines = [...kept.values()].sort((one, two) => one.__openclaw.seq - two.__openclaw.seq);
+        this.lines.add(page.messages);
       }
     } catch {
       // Scrolling up once more asks again.
@@ -210,22 +196,6 @@ export class Talk {
       this.isFetching = false;
     }
     this.hooks.changed();
-  }
-
-  /** @param {any[]} lines */
-  learnTools(lines) {
-    for (const line of lines) {
-      if (line.role === "assistant") {
-        for (const part of line.content) {
-          if (part.type === "toolCall" && !this.tools.has(part.id)) {
-            this.tools.set(part.id, { id: part.id, name: part.name, args: part.arguments, state: "running", result: "" });
-          }
-        }
-      } else if (line.role === "toolResult") {
-        const tool = this.tools.get(line.toolCallId);
-        if (tool) Object.assign(tool, { state: line.isError ? "failed" : "done", result: textOf(line) });
-      }
-    }
   }
 
   // The overlay
@@ -244,10 +214,9 @@ export class Talk {
 
   /** Take off a run's overlay what the transcript holds. @param {Run} run */
   takeOff(run) {
-    for (const line of this.lines) {
-      if (line.role !== "assistant" || line.__openclaw.seq <= run.after) continue;
+    for (const line of this.lines.of("assistant", run.after)) {
       const said = textOf(line).trim();
-      const calls = new Set(line.content.filter((part) => part.type === "toolCall").map((part) => part.id));
+      const calls = new Set(callsOf(line).map((part) => part.id));
       const at = run.blocks.findIndex((block) => block.kind === "text" && block.text.trim() === said);
       if (said && at >= 0) run.blocks.splice(at, 1);
       run.blocks = run.blocks.filter((block) => block.kind !== "tool" || !calls.has(block.id));
@@ -259,9 +228,7 @@ export class Talk {
     run.hasBegun = true;
     if (run.blocks.length || !whole) return;
     let rest = whole;
-    const from = this.lines.findLastIndex((line) => line.role === "user") + 1;
-    for (const line of this.lines.slice(from)) {
-      const said = line.role === "assistant" ? textOf(line) : "";
+    for (const said of rendered(this.lines.newest())) {
       if (said && rest.startsWith(said)) rest = rest.slice(said.length).replace(/^\n\n/, "");
     }
     if (rest) run.blocks.push({ kind: "text", item: "", text: rest });
@@ -270,12 +237,12 @@ export class Talk {
   /** Let go of a run that has ended, once the transcript holds what it said. @param {Run} run */
   close(run) {
     run.checks += 1;
-    const said = this.lines.filter((line) => line.role === "assistant" && line.__openclaw.seq > run.after).map(textOf);
+    const said = this.lines.of("assistant", run.after).map(textOf);
     const isThere = !run.text || said.some((text) => text && (run.text.endsWith(text) || text.endsWith(run.text)));
     // What was said of an answer that was stopped is written after its end is told.
     if (run.state === "aborted" && !isThere && run.checks < MAX_RECHECKS) return;
     this.runs.delete(run.id);
-    const remark = { id: run.id, after: this.last };
+    const remark = { id: run.id, after: this.lines.last };
     if (run.state === "error") this.addNote({ ...remark, kind: "error", text: run.error });
     else if (run.state === "aborted") this.addNote({ ...remark, kind: "stopped", text: isThere ? "" : run.text });
     else if (!isThere && !run.hasBegun) {
@@ -292,17 +259,17 @@ export class Talk {
 
   /** @param {number} began @param {Set<string>} done @param {boolean} isOther another conversation has begun */
   settleMessages(began, done, isOther) {
-    const said = this.lines.filter((line) => line.role === "user");
-    const stored = said.map((line) => ({ seq: line.__openclaw.seq, text: bare(textOf(line)) }));
+    const stored = this.lines.of("user").map((line) => ({ seq: seqOf(line), text: bare(textOf(line)) }));
     for (const message of this.outbox.of(this.key)) {
       if (message.state !== "taken") continue;
       const text = bare(message.text);
       const line = stored.find((other) => other.seq > (message.after ?? 0) && other.text.includes(text));
       if (line) line.text = line.text.replace(text, "");
       const isIdle = !this.isBusy && this.queued === 0 && began - (message.takenAt ?? began) > GRACE;
-      if (line || (done.has(message.id) && (message.isAnswered || isOther))) this.outbox.remove(message);
+      const isOver = done.has(message.id) || isIdle;
+      if (line || (isOver && (message.isAnswered || isOther))) this.outbox.remove(message);
       // It was taken and is not in the transcript: a stop has set aside what waited.
-      else if (done.has(message.id) || isIdle) this.outbox.fail(message, "it was set aside");
+      else if (isOver) this.outbox.fail(message, "it was set aside");
     }
   }
 
@@ -312,7 +279,15 @@ export class Talk {
     if (known) return known;
     /** @type {Run} */
     const made = {
-      id, blocks: [], state: "running", after: this.last, text: "", error: "", phase: "", checks: 0, hasBegun: false,
+      id,
+      blocks: [],
+      state: "running",
+      after: this.lines.last,
+      text: "",
+      error: "",
+      phase: "",
+      checks: 0,
+      hasBegun: false,
     };
     this.runs.set(id, made);
     return made;
@@ -370,35 +345,20 @@ export class Talk {
 
   /** @param {Run} run @param {{itemId: string, text: string}} data */
   heard(run, data) {
-    const block = run.blocks.find((other) => other.kind === "text" && (other.item === data.itemId || isBegun(other, data.text)));
+    const block = run.blocks.find(
+      (other) => other.kind === "text" && (other.item === data.itemId || isBegun(other, data.text)),
+    );
     if (block && block.kind === "text") Object.assign(block, { item: data.itemId, text: data.text });
     else run.blocks.push({ kind: "text", item: data.itemId, text: data.text });
   }
 
   /** @param {Run} run @param {any} data */
   toolEvent(run, data) {
-    const tool = this.tools.get(data.toolCallId);
-    if (data.phase === "start" && !tool) {
-      this.tools.set(data.toolCallId, { id: data.toolCallId, name: data.name, args: data.args, state: "running", result: "" });
-      run.blocks.push({ kind: "tool", id: data.toolCallId });
-    } else if (data.phase === "result" && tool) {
-      Object.assign(tool, { state: data.isError ? "failed" : "done", result: textOf(data.result ?? { content: [] }) });
-    }
+    const { toolCallId: id, phase } = data;
+    if (phase === "start" && this.lines.begin(id, data.name, data.args)) run.blocks.push({ kind: "tool", id });
+    if (phase === "result") this.lines.settle(id, Boolean(data.isError), textOf(data.result ?? { content: [] }));
   }
 }
 
 /** Whether a block is the beginning of a text that was joined late. @param {any} block @param {string} text */
 const isBegun = (block, text) => block.item === "" && text.startsWith(block.text);
-
-/** @param {any} message @returns {string} */
-export function textOf(message) {
-  const { content } = message;
-  if (typeof content === "string") return content;
-  return content.filter((part) => part.type === "text").map((part) => part.text).join("\n\n");
-}
-
-/** A text without what a gateway may change in it: blanks and signs that cannot be seen. @param {string} text */
-const bare = (text) => text.replace(/[\s\p{C}]+/gu, "");
-
-/** @param {any[]} lines @returns {string[]} what of them is shown as Markdown */
-const texts = (lines) => lines.filter((line) => line.role === "assistant").map(textOf);

@@ -1,7 +1,7 @@
 // Draws a talk: what was said, what tools did, what is under way. Nodes are kept from one drawing to the next.
 
 import { arrange, copy, el, icon } from "./dom.js";
-import { textOf } from "./talk.js";
+import { callsOf, textOf } from "./lines.js";
 import { clock, fullDay, sameDay, summary } from "./words.js";
 
 const NEAR_END = 80;
@@ -21,11 +21,25 @@ export class Transcript {
     this.key = "";
     this.follows = true;
     this.list = el("div", { class: "entries", role: "log", "aria-live": "off", "aria-label": "Conversation" });
-    this.earlier = el("button", { type: "button", class: "quiet earlier", onclick: () => talk.older() }, "Earlier messages");
-    this.view = el("div", { class: "transcript", tabIndex: -1, onscroll: () => this.scrolled() }, this.earlier, this.list);
+    this.earlier = el(
+      "button",
+      { type: "button", class: "quiet earlier", onclick: () => talk.older() },
+      "Earlier messages",
+    );
+    this.view = el(
+      "div",
+      { class: "transcript", tabIndex: -1, onscroll: () => this.scrolled() },
+      this.earlier,
+      this.list,
+    );
     this.toEnd = el(
       "button",
-      { type: "button", class: "to-end", "aria-label": "Go to the newest message", onclick: () => this.goToEnd(true) },
+      {
+        type: "button",
+        class: "to-end",
+        "aria-label": "Go to the newest message",
+        onclick: () => this.goToEnd(true),
+      },
       icon("down"),
     );
     new ResizeObserver(() => this.follows && this.goToEnd()).observe(this.list);
@@ -75,19 +89,23 @@ export class Transcript {
     const found = [];
     const notes = [...(talk.notes.get(talk.key) ?? [])];
     let day = 0;
-    for (const line of talk.lines) {
+    for (const line of talk.lines.items) {
       const { seq } = line.__openclaw;
       while (notes.length && notes[0].after < seq) found.push(this.remark(notes.shift()));
       if (sameDay(line.timestamp) !== day) {
         day = sameDay(line.timestamp);
-        found.push({ id: `day ${day}`, make: () => el("div", { class: "day" }, el("span", {}, fullDay(line.timestamp))) });
+        found.push({
+          id: `day ${day}`,
+          make: () => el("div", { class: "day" }, el("span", {}, fullDay(line.timestamp))),
+        });
       }
       found.push(...this.line(line));
     }
     for (const remark of notes) found.push(this.remark(remark));
     const running = [...talk.runs.values()];
     const messages = talk.outbox.of(talk.key);
-    const isQueued = (message) => message.state === "taken" && running.length > 0 && !talk.runs.has(message.id);
+    const isQueued = (/** @type {import("./outbox.js").Message} */ message) =>
+      message.state === "taken" && running.length > 0 && !talk.runs.has(message.id);
     for (const message of messages.filter((other) => !isQueued(other))) found.push(this.message(message, false));
     for (const run of running) found.push(...this.run(run));
     if (talk.isBusy && !running.length) found.push(thinking("busy"));
@@ -104,8 +122,7 @@ export class Transcript {
     if (line.role !== "assistant") return [];
     const text = textOf(line);
     const found = text ? [this.answer(id, text, clock(line.timestamp))] : [];
-    const calls = line.content.filter((part) => part.type === "toolCall");
-    return [...found, ...calls.map((call) => this.tool(call.id))];
+    return [...found, ...callsOf(line).map((call) => this.tool(call.id))];
   }
 
   /** @param {string} id @param {string} text @param {string} [at] */
@@ -120,7 +137,12 @@ export class Transcript {
           icon("copy"),
           "Copy",
         );
-        const node = el("article", { class: "answer", "aria-label": "Answer" }, body, el("footer", {}, at && el("time", {}, at), button));
+        const node = el(
+          "article",
+          { class: "answer", "aria-label": "Answer" },
+          body,
+          el("footer", {}, at && el("time", {}, at), button),
+        );
         return node;
       },
       update: (/** @type {HTMLElement} */ node) => {
@@ -153,7 +175,7 @@ export class Transcript {
         );
       },
       update: (/** @type {HTMLElement} */ node) => {
-        const tool = this.talk.tools.get(id);
+        const tool = this.talk.lines.tools.get(id);
         if (!tool) return;
         const version = `${tool.state} ${tool.result.length}`;
         if (node.dataset.version === version) return;
@@ -169,7 +191,12 @@ export class Transcript {
         part("body").replaceChildren(
           el("h3", {}, "Asked"),
           el("pre", { tabIndex: 0 }, args),
-          ...(tool.state === "running" ? [] : [el("h3", {}, tool.state === "failed" ? "Failed" : "Result"), el("pre", { tabIndex: 0 }, shorter(tool.result))]),
+          ...(tool.state === "running"
+            ? []
+            : [
+                el("h3", {}, tool.state === "failed" ? "Failed" : "Result"),
+                el("pre", { tabIndex: 0 }, shorter(tool.result)),
+              ]),
         );
       },
     };
@@ -194,7 +221,16 @@ export class Transcript {
       id: `out ${message.id}`,
       make: () => said(message.text, ""),
       update: (/** @type {HTMLElement} */ node) => {
-        const state = message.state === "taken" ? (isQueued ? "Waits in the queue" : "") : message.state === "failed" ? "failed" : isOnline ? "Sending…" : "Will be sent when the gateway is back";
+        const state =
+          message.state === "taken"
+            ? isQueued
+              ? "Waits in the queue"
+              : ""
+            : message.state === "failed"
+              ? "failed"
+              : isOnline
+                ? "Sending…"
+                : "Will be sent when the gateway is back";
         node.classList.toggle("is-open", message.state !== "taken" || isQueued);
         node.classList.toggle("is-failed", message.state === "failed");
         const foot = /** @type {HTMLElement} */ (node.querySelector("footer"));
@@ -206,8 +242,23 @@ export class Transcript {
         }
         foot.replaceChildren(
           el("span", { class: "reason" }, `Not answered: ${message.reason}`),
-          el("button", { type: "button", class: "link", onclick: () => outbox.again(message, this.talk.last) }, "Send again"),
-          el("button", { type: "button", class: "link", onclick: () => { outbox.remove(message); this.draw(); } }, "Remove"),
+          el(
+            "button",
+            { type: "button", class: "link", onclick: () => outbox.again(message, this.talk.lines.last) },
+            "Send again",
+          ),
+          el(
+            "button",
+            {
+              type: "button",
+              class: "link",
+              onclick: () => {
+                outbox.remove(message);
+                this.draw();
+              },
+            },
+            "Remove",
+          ),
         );
       },
     };
@@ -225,11 +276,21 @@ export class Transcript {
           return el("aside", { class: "remark" }, question, body);
         }
         if (remark.kind === "error") {
-          return el("aside", { class: "remark is-error", role: "alert" }, icon("warn"), el("div", {}, el("strong", {}, "No answer came. "), remark.text));
+          return el(
+            "aside",
+            { class: "remark is-error", role: "alert" },
+            icon("warn"),
+            el("div", {}, el("strong", {}, "No answer came. "), remark.text),
+          );
         }
         const body = el("div", { class: "prose" });
         if (remark.text) this.markdown.show(body, remark.text);
-        return el("aside", { class: "remark is-stopped" }, remark.text ? body : null, el("div", {}, icon("stop"), "Stopped here"));
+        return el(
+          "aside",
+          { class: "remark is-stopped" },
+          remark.text ? body : null,
+          el("div", {}, icon("stop"), "Stopped here"),
+        );
       },
     };
   }
@@ -237,7 +298,12 @@ export class Transcript {
 
 /** @param {string} text @param {string} at */
 function said(text, at) {
-  return el("article", { class: "said", "aria-label": "You" }, el("div", { class: "bubble", dir: "auto" }, text), el("footer", {}, at));
+  return el(
+    "article",
+    { class: "said", "aria-label": "You" },
+    el("div", { class: "bubble", dir: "auto" }, text),
+    el("footer", {}, at),
+  );
 }
 
 /** @param {string} id */
@@ -251,5 +317,7 @@ function thinking(id) {
 /** @param {string} text */
 function shorter(text) {
   if (!text) return "(nothing)";
-  return text.length > LONGEST_RESULT ? `${text.slice(0, LONGEST_RESULT)}\n… ${text.length - LONGEST_RESULT} more characters` : text;
+  return text.length > LONGEST_RESULT
+    ? `${text.slice(0, LONGEST_RESULT)}\n… ${text.length - LONGEST_RESULT} more characters`
+    : text;
 }

@@ -1,4 +1,5 @@
-// The connection to the gateway: proves who we are, keeps itself alive, comes back, and notices when events were missed.
+// The connection to the gateway: proves who we are, keeps itself alive, comes back, and notices when events were
+// missed.
 
 import { browserName, identity, NoKeys } from "./identity.js";
 import { refusal } from "./refusals.js";
@@ -176,7 +177,11 @@ export class Wire {
     this.hooks.event(frame.event, frame.payload);
   }
 
-  /** @param {{nonce: string, ts: number}} challenge @param {import("./identity.js").Identity} self @param {number} slow */
+  /**
+   * @param {{nonce: string, ts: number}} challenge
+   * @param {import("./identity.js").Identity} self
+   * @param {number} slow
+   */
   async introduce(challenge, self, slow) {
     const socket = this.socket;
     const token = this.proof ? "" : ((await load("token")) ?? "");
@@ -184,8 +189,17 @@ export class Wire {
     const auth = this.auth(token);
     const secret = auth.token ?? auth.deviceToken ?? auth.bootstrapToken ?? "";
     const fields = [
-      "v3", self.id, CLIENT.id, CLIENT.mode, "operator", SCOPES.join(","), challenge.ts, secret, challenge.nonce,
-      CLIENT.platform, CLIENT.deviceFamily.toLowerCase(),
+      "v3",
+      self.id,
+      CLIENT.id,
+      CLIENT.mode,
+      "operator",
+      SCOPES.join(","),
+      challenge.ts,
+      secret,
+      challenge.nonce,
+      CLIENT.platform,
+      CLIENT.deviceFamily.toLowerCase(),
     ];
     const signature = await self.sign(fields.join("|"));
     if (socket !== this.socket) return;

@@ -57,7 +57,9 @@ export function summary(args) {
   if (args === null || args === undefined) return "";
   const text =
     typeof args === "object" && !Array.isArray(args)
-      ? Object.values(args).map((value) => (typeof value === "string" ? value : JSON.stringify(value))).join(" · ")
+      ? Object.values(args)
+          .map((value) => (typeof value === "string" ? value : JSON.stringify(value)))
+          .join(" · ")
       : String(args);
   const line = text.replace(/\s+/g, " ").trim();
   return line.length > 120 ? `${line.slice(0, 119)}…` : line;
