@@ -31,6 +31,7 @@ from tidegate.gateway.admission import Judge
 from tidegate.gateway.agents import AgentFactory, StoredCooldowns
 from tidegate.gateway.bus import EventBus
 from tidegate.gateway.chat_commands import COMMAND_MENU, ChatCommands
+from tidegate.gateway.client_tools import HandedTools
 from tidegate.gateway.connections import Connections, ConnectionState
 from tidegate.gateway.control import Control
 from tidegate.gateway.delivery import Outbox
@@ -118,6 +119,7 @@ class Gateway:
         self.bus = EventBus()
         self.hub = TerminalHub()
         self.connections = Connections()
+        self.handed_tools = HandedTools()
         self.renderers = Renderers()
         self.ready = asyncio.Event()
         self.port = 0
@@ -171,6 +173,7 @@ class Gateway:
             clock=clock,
             render=self.renderers.render,
             wake_lane=self.outbox.wake,
+            handed_tools=self.handed_tools,
         )
         self._runner = TurnRunner(services, self._rules, self._agents)
         self.workers = SessionWorkers(

@@ -24,6 +24,7 @@ from tidegate.events import Address, MessageEvent, PeerKind
 from tidegate.gateway import replies
 from tidegate.gateway.agents import Agent, AgentFactory, Room
 from tidegate.gateway.bus import EventBus, Fact
+from tidegate.gateway.client_tools import HandedTools, HandingModel, HandingTools
 from tidegate.gateway.connections import Connections
 from tidegate.gateway.delivery import Outbox
 from tidegate.gateway.media import InboundMedia, OutboundMedia
@@ -146,6 +147,7 @@ class TurnServices:
     clock: Clock
     render: Render
     wake_lane: Callable[[Address], None]
+    handed_tools: HandedTools
 
 
 class TurnRunner:
@@ -307,11 +309,13 @@ class TurnRunner:
             agent.model_ref,
             turn.is_owner,
         )
+        box = Toolbox(room.registry, session, agent.policy, max_result_chars=result_chars(agent.settings.window))
+        handed = services.handed_tools.of(event.message_id for event in turn.events)
         return await run_turn(
             TurnInput(tuple(history), turn.started_calls, turn.attempt),
             SessionContext(agent.files, facts, agent.settings, services.clock),
-            agent.model,
-            Toolbox(room.registry, session, agent.policy, max_result_chars=result_chars(agent.settings.window)),
+            agent.model if handed is None else HandingModel(agent.model, handed),
+            box if handed is None else HandingTools(box, handed),
             TurnJournal(turn, services.store, lambda ids: self._tell("turn.steered", turn, messages=list(ids))),
             emit,
             agent.limits,

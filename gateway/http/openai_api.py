@@ -21,18 +21,19 @@ from tidegate.errors import StoreError
 from tidegate.events import Attachment, MessageEvent, Peer, PeerKind, Sender
 from tidegate.gateway.admission import MAX_TEXT
 from tidegate.gateway.bus import EventBus
+from tidegate.gateway.client_tools import HandedTools
 from tidegate.gateway.http.access import Access, read_limited
-from tidegate.gateway.http.answers import Answer, Answers
+from tidegate.gateway.http.answers import Answers
 from tidegate.gateway.http.headers import READ, add_route, json_answer
+from tidegate.gateway.http.openai_shapes import ChatShape, ResponsesShape
+from tidegate.gateway.http.openai_tools import read_tools
+from tidegate.gateway.http.openai_wait import ONCE, Shape, Waiting, check, stream, tokens_of
 from tidegate.gateway.http.openai_wire import (
     INVALID_MODEL,
     MAX_BODY,
     MAX_USER,
     ApiError,
     Asked,
-    ChatShape,
-    ResponsesShape,
-    Tokens,
     model_entry,
     model_names,
     named_agent,
@@ -49,18 +50,8 @@ from tidegate.routing.normalize import optional_agent_id
 from tidegate.sessions.blobs import BlobStore
 from tidegate.sessions.model import AppendStatus, SessionChange
 from tidegate.sessions.store import Store
-from tidegate.sessions.wakeups import STOPPED, Wakeups
+from tidegate.sessions.wakeups import Wakeups
 
-MAX_WAIT_SECONDS = 3600.0
-"""Longest wait for an answer; the turn itself goes on after that."""
-TICK_SECONDS = 1.0
-"""How often a waiting request looks whether its client is still there."""
-IDLE_TICKS = 5
-KEEP_ALIVE_TICKS = 15
-"""Ticks without text after which a stream says that it lives, so that no proxy cuts it off."""
-PIECE_SECONDS = 0.05
-"""Least time between two pieces of a stream; what comes meanwhile is joined."""
-WRITE_SECONDS = 60.0
 KEEP_LONE = 500
 """Sessions of requests without a conversation that are kept, for people who look what was asked."""
 PRUNE_EVERY = 50
@@ -70,16 +61,11 @@ BY_REQUEST = "modelByRequest"
 MAX_MODEL = 200
 MAX_RESPONSES = 1_000
 """Responses that others can follow; the oldest are forgotten first."""
-KEEP_ALIVE = b": keep-alive\n\n"
-ONCE = {"x-should-retry": "false"}
-"""Tells clients not to repeat a request that already made a turn."""
-
 _PLAIN_USER = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")
 _NOT_PLAIN = re.compile(r"[^a-z0-9._@+-]+")
 
 log = structlog.get_logger("http")
 
-Shape = ChatShape | ResponsesShape
 Read = Callable[[dict[str, object]], Asked]
 
 
@@ -92,6 +78,7 @@ class ApiGateway(Protocol):
     bus: EventBus
     clock: Clock
     blobs: BlobStore
+    handed_tools: HandedTools
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +196,8 @@ class OpenAiApi:
         return await self._ask(request, RESPONSES)
 
     async def _ask(self, request: web.Request, kind: Kind) -> web.StreamResponse:
-        asked = kind.read(read_body(await read_limited(request, MAX_BODY)))
+        body = read_body(await read_limited(request, MAX_BODY))
+        asked, brought = kind.read(body), read_tools(body)
         place = self._place(request, asked, kind.name)
         shape = kind.shape(asked, self._gateway.clock.now() // SECOND)
         if isinstance(shape, ResponsesShape):
@@ -221,17 +209,19 @@ class OpenAiApi:
         if answer is None:
             raise ApiError(503, "Too many requests wait for an answer.", "api_error")
         try:
+            calls = self._gateway.handed_tools.offer(message_id, brought).calls if brought is not None else []
             await self._choose(place, model)
             await self._say(place, asked, message_id, pictures)
-            waiting = _Waiting(request, self._gateway, self._wakeups, place, answer)
+            waiting = Waiting(request, self._gateway, self._wakeups, place.key, answer, calls, passing=place.passing)
             if asked.stream:
-                return await _stream(waiting, shape)
+                return await stream(waiting, shape)
             while not answer.state:
                 await waiting.more()
-            _check(answer)
-            return json_answer(shape.whole(answer.text, _tokens(answer)))
+            check(answer)
+            return json_answer(shape.whole(answer.visible() if calls else answer.text, tokens_of(answer), calls))
         finally:
             self._answers.forget(message_id)
+            self._gateway.handed_tools.forget(message_id)
             await self._prune(asked, place)
 
     async def _choose(self, place: Place, model: str) -> None:
@@ -348,126 +338,3 @@ def user_part(user: str) -> str:
         return user
     readable = _NOT_PLAIN.sub("-", user.lower()).strip("-")[:40] or "user"
     return f"{readable}-{hashlib.blake2b(user.encode(), digest_size=6).hexdigest()}"
-
-
-class _Waiting:
-    """One request that waits for its answer."""
-
-    def __init__(
-        self, request: web.Request, gateway: ApiGateway, wakeups: Wakeups, place: Place, answer: Answer
-    ) -> None:
-        self.request = request
-        self.answer = answer
-        self.quiet_ticks = 0
-        self._gateway = gateway
-        self._wakeups = wakeups
-        self._place = place
-        self._began = gateway.clock.monotonic()
-        self._idle = 0
-
-    async def more(self) -> None:
-        """Wait until something is new, or for a tick.
-
-        Raises:
-            ApiError: Nobody waits for the answer any more, or none will come.
-        """
-        if await self.answer.changed(TICK_SECONDS):
-            self.quiet_ticks = 0
-            return
-        self.quiet_ticks += 1
-        transport = self.request.transport
-        if transport is None or transport.is_closing():
-            await self.give_up()
-            raise ApiError(400, "The client went away.", "api_error")
-        if self.quiet_ticks % IDLE_TICKS == 0:
-            await self._check_idle()
-        if self._gateway.clock.monotonic() - self._began > MAX_WAIT_SECONDS:
-            raise ApiError(504, "The answer did not come in time.", "api_error", ONCE)
-
-    async def _check_idle(self) -> None:
-        """Find out that the message was set aside: its session has nothing to do, twice in a row."""
-        session = await self._gateway.store.session(self._place.key)
-        is_idle = session is not None and not session.waiting and not session.running
-        self._idle = self._idle + 1 if is_idle else 0
-        if self._idle > 1 and not self.answer.state:
-            raise ApiError(500, "The message was set aside.", "api_error", ONCE)
-
-    async def give_up(self) -> None:
-        """End the turn of a session that nobody else can look at."""
-        if not self._place.passing or self.answer.state:
-            return
-        changed = await self._gateway.store.change_session(self._place.key, SessionChange(stop=True))
-        if changed is not None and changed.stopped:
-            self._wakeups.announce(STOPPED, [changed.stopped])
-        log.info("request.given_up", session=self._place.key)
-
-
-async def _stream(waiting: _Waiting, shape: Shape) -> web.StreamResponse:
-    response = web.StreamResponse(
-        headers={
-            "Content-Type": "text/event-stream; charset=utf-8",
-            "Cache-Control": "no-cache",
-            "X-Accel-Buffering": "no",
-        }
-    )
-    await response.prepare(waiting.request)
-    try:
-        try:
-            await _write(response, *shape.begin())
-            written = await _pieces(waiting, shape, response)
-            await _write(response, *shape.end(written, _tokens(waiting.answer)))
-        except ApiError as error:
-            await _write(response, *shape.failed(error))
-        except StoreError:
-            log.exception("request.failed", path=waiting.request.path)
-            await _write(response, *shape.failed(ApiError(503, "the store cannot be used", "api_error")))
-    except (ConnectionError, TimeoutError):
-        # The head is sent: there is nothing left to say to a client that is gone or does not read.
-        await waiting.give_up()
-    return response
-
-
-async def _pieces(waiting: _Waiting, shape: Shape, response: web.StreamResponse) -> str:
-    """Write the text as it grows; returns all of it."""
-    answer, written = waiting.answer, ""
-    while not answer.state:
-        await waiting.more()
-        shown = answer.visible()
-        if shown.startswith(written) and len(shown) > len(written):
-            await _write(response, *shape.piece(shown[len(written) :]))
-            written = shown
-            await asyncio.sleep(PIECE_SECONDS)
-        elif waiting.quiet_ticks and waiting.quiet_ticks % KEEP_ALIVE_TICKS == 0:
-            await _write(response, KEEP_ALIVE)
-    _check(answer)
-    rest = _rest(written, answer)
-    if rest:
-        await _write(response, *shape.piece(rest))
-    return written + rest
-
-
-def _rest(written: str, answer: Answer) -> str:
-    """Return what is still to be written once the whole answer is known."""
-    for whole in ("\n\n".join(text for text in (answer.said, answer.text) if text), answer.text):
-        if whole.startswith(written):
-            return whole[len(written) :]
-    return ""
-
-
-async def _write(response: web.StreamResponse, *chunks: bytes) -> None:
-    async with asyncio.timeout(WRITE_SECONDS):
-        await response.write(b"".join(chunks))
-
-
-def _check(answer: Answer) -> None:
-    """Raise ApiError when no answer came of it."""
-    if answer.state == "stopped":
-        raise ApiError(500, "The answer was stopped.", "api_error", ONCE)
-    if answer.state == "failed":
-        is_limit = answer.kind == "rate_limit"
-        text = answer.reason or answer.text or "internal error"
-        raise ApiError(429 if is_limit else 500, text, "rate_limit_error" if is_limit else "api_error", ONCE)
-
-
-def _tokens(answer: Answer) -> Tokens:
-    return Tokens(answer.tokens_in, answer.tokens_out)

@@ -1,7 +1,9 @@
-"""OpenAI's formats: what a request asks for, and what answers look like. No I/O.
+"""OpenAI's formats: what a request asks for. No I/O.
 
 Sources: https://platform.openai.com/docs/api-reference/chat and …/responses; texts of refusals follow the gateway
 protocol that existing clients know.
+
+What was called and what came of it is told as text: a caller's story about calls is never taken for our own work.
 """
 
 from __future__ import annotations
@@ -17,16 +19,19 @@ from tidegate.events import clean_text
 MAX_BODY = 20 << 20
 """Bytes of a request."""
 MAX_MESSAGES = 2_000
+MAX_ID = 128
+"""Characters of a call's id."""
 MAX_USER = 512
 """Characters of `user`."""
 OWNERS = ("tidegate", "openclaw")
 INVALID = "invalid_request_error"
 INVALID_MODEL = "Invalid `model`. Use `openclaw` or `openclaw/<agentId>`."
 NO_USER_MESSAGE = "Missing user message in `messages`."
-NO_TOOLS = "Tools of the client are not supported; the agent uses its own."
 ONLY_TEXT = "Only text and pictures are supported as content."
 ONLY_DATA = "Pictures are taken as data: URLs only; addresses are not fetched."
 MAX_PICTURES = 16
+RESULT = "result"
+"""The role of what came of a call of the client's tools."""
 PICTURE = "[a picture]"
 """Stands for a picture of an earlier message."""
 INSTRUCTIONS = "[Instructions for this conversation]"
@@ -91,28 +96,6 @@ class Said:
         return "\n".join([*([self.text] if self.text else []), *(PICTURE for _ in self.pictures)])
 
 
-@dataclass(frozen=True, slots=True)
-class Tokens:
-    """What a run used."""
-
-    given: int = 0
-    made: int = 0
-
-    def chat(self) -> dict[str, Any]:
-        """Return it as Chat Completions tells it."""
-        return {"prompt_tokens": self.given, "completion_tokens": self.made, "total_tokens": self.given + self.made}
-
-    def responses(self) -> dict[str, Any]:
-        """Return it as Responses tells it."""
-        return {
-            "input_tokens": self.given,
-            "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-            "output_tokens": self.made,
-            "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": self.given + self.made,
-        }
-
-
 def read_body(raw: bytes) -> dict[str, Any]:
     """Return the JSON object of a request. Raises ApiError."""
     try:
@@ -127,7 +110,6 @@ def read_body(raw: bytes) -> dict[str, Any]:
 
 def read_chat(data: Mapping[str, Any]) -> Asked:
     """Return what a Chat Completions request asks for. Raises ApiError."""
-    _refuse_tools(data)
     messages = data.get("messages")
     if not isinstance(messages, list):
         raise ApiError(400, NO_USER_MESSAGE)
@@ -142,21 +124,15 @@ def read_chat(data: Mapping[str, Any]) -> Asked:
 
 def read_responses(data: Mapping[str, Any]) -> Asked:
     """Return what a Responses request asks for. Raises ApiError."""
-    _refuse_tools(data)
     given = data.get("input")
     items = [{"role": "user", "content": given}] if isinstance(given, str) else given
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise ApiError(400, "input: Invalid input")
-    lines = _lines([item for item in items if item.get("type", "message") == "message"])
+    lines = _lines([message for item in items if (message := _message_of(item)) is not None])
     instructions = data.get("instructions")
     if isinstance(instructions, str) and instructions.strip():
         lines = [Said("system", clean_text(instructions)), *lines]
     return _asked(data, lines, "Missing user message in `input`.", previous=_text_of(data, "previous_response_id"))
-
-
-def _refuse_tools(data: Mapping[str, Any]) -> None:
-    if data.get("tool_choice") != "none" and (data.get("tools") or data.get("functions")):
-        raise ApiError(400, NO_TOOLS)
 
 
 def _text_of(data: Mapping[str, Any], name: str) -> str:
@@ -176,11 +152,16 @@ def _asked(
     include_usage: bool = False,
     previous: str = "",
 ) -> Asked:
-    at = max((index for index, said in enumerate(lines) if said.role == "user"), default=-1)
+    at = max((index for index, said in enumerate(lines) if said.role in ("user", RESULT)), default=-1)
     if at < 0:
         raise ApiError(400, missing)
-    newest = lines[at]
-    merged = _merged([*((said.role, said.told) for said in lines[:at]), ("user", newest.text)])
+    first = at
+    while first > 0 and lines[first - 1].role == RESULT:
+        # What came of several calls is told together, and with what the person says about it.
+        first -= 1
+    text = "\n\n".join(said.text for said in lines[first : at + 1] if said.text)
+    newest = Said("user", text, lines[at].pictures)
+    merged = _merged([*((said.role, said.told) for said in lines[:first]), ("user", newest.text)])
     return Asked(
         model=_text_of(data, "model") or "openclaw",
         text=newest.text,
@@ -194,18 +175,63 @@ def _asked(
     )
 
 
+def _message_of(item: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return an item of Responses as a message of Chat Completions; None for what tells nothing."""
+    match item.get("type", "message"):
+        case "message":
+            return item
+        case "function_call":
+            call = {
+                "id": item.get("call_id"),
+                "function": {"name": item.get("name"), "arguments": item.get("arguments")},
+            }
+            return {"role": "assistant", "tool_calls": [call]}
+        case "function_call_output":
+            output = item.get("output")
+            told = output if isinstance(output, str | list) else json.dumps(output)
+            return {"role": "tool", "tool_call_id": item.get("call_id"), "content": told}
+    return None
+
+
+def _called(message: Mapping[str, Any], names: dict[str, str]) -> str:
+    """Return the calls of an assistant message as text, and note their names by id."""
+    told = []
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list) else ():
+        function = call.get("function") if isinstance(call, dict) else None
+        if not isinstance(function, dict):
+            continue
+        name, arguments = str(function.get("name"))[:64], str(function.get("arguments") or "{}")
+        names[str(call.get("id"))] = name
+        told.append(f"[I called {name} with {arguments}]")
+    return "\n".join(told)
+
+
+def _what_was_called(message: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """Return name and id of a call, as far as the request tells them."""
+    given = message.get("tool_call_id")
+    call = given[:MAX_ID] if isinstance(given, str) else ""
+    name = names.get(str(given)) or str(message.get("name") or "")[:64]
+    return f"{name} ({call})" if name and call else name or call or "a call"
+
+
 def _lines(messages: Sequence[Any]) -> list[Said]:
-    """Return each message that says or shows something; results of tools are not part of what was said."""
+    """Return each message that says or shows something, and what came of calls."""
     if len(messages) > MAX_MESSAGES:
         raise ApiError(400, f"At most {MAX_MESSAGES} messages can be sent.")
     lines = []
+    names: dict[str, str] = {}
     for message in messages:
         if not isinstance(message, dict) or not isinstance(message.get("role"), str):
             raise ApiError(400, "Every message needs a `role`.")
         role = "system" if message["role"] == "developer" else message["role"]
         text, pictures = _content(message.get("content"))
+        if role == "assistant":
+            text = "\n".join(part for part in (text, _called(message, names)) if part)
+        elif role in ("tool", "function"):
+            role, text = RESULT, f"[Result of {_what_was_called(message, names)}]\n{text}"
         text = clean_text(text)
-        if role in ("system", "user", "assistant") and (text.strip() or (pictures and role == "user")):
+        if role in ("system", "user", "assistant", RESULT) and (text.strip() or (pictures and role == "user")):
             lines.append(Said(role, text, pictures if role == "user" else ()))
     return lines
 
@@ -276,130 +302,3 @@ def named_agent(model: str) -> str | None:
     if head not in (*OWNERS, "agent") or not agent.strip():
         return None
     return "" if agent == "default" else agent.strip()
-
-
-def sse(data: Mapping[str, Any], event: str = "") -> bytes:
-    """Return one server-sent event."""
-    head = f"event: {event}\n" if event else ""
-    return f"{head}data: {json.dumps(data, ensure_ascii=False, separators=(',', ':'))}\n\n".encode()
-
-
-DONE = b"data: [DONE]\n\n"
-
-
-@dataclass(frozen=True, slots=True)
-class ChatShape:
-    """The answer of Chat Completions, whole or in pieces. `created` is seconds UTC."""
-
-    id: str
-    created: int
-    model: str
-    include_usage: bool = False
-
-    def whole(self, text: str, tokens: Tokens) -> dict[str, Any]:
-        """Return the whole answer."""
-        message = {"role": "assistant", "content": text}
-        choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        return {**self._head("chat.completion"), "choices": [choice], "usage": tokens.chat()}
-
-    def begin(self) -> list[bytes]:
-        """Return what comes first."""
-        return [self._chunk({"role": "assistant"})]
-
-    def piece(self, text: str) -> list[bytes]:
-        """Return a piece of text."""
-        return [self._chunk({"content": text})]
-
-    def end(self, text: str, tokens: Tokens) -> list[bytes]:
-        """Return what comes last."""
-        del text
-        usage = [sse({**self._head("chat.completion.chunk"), "choices": [], "usage": tokens.chat()})]
-        return [self._chunk({}, "stop"), *(usage if self.include_usage else []), DONE]
-
-    def failed(self, error: ApiError) -> list[bytes]:
-        """Return the end of an answer that failed."""
-        return [sse(error.body), DONE]
-
-    def _chunk(self, delta: Mapping[str, Any], finish: str | None = None) -> bytes:
-        choice = {"index": 0, "delta": delta, "finish_reason": finish}
-        return sse({**self._head("chat.completion.chunk"), "choices": [choice]})
-
-    def _head(self, kind: str) -> dict[str, Any]:
-        return {"id": self.id, "object": kind, "created": self.created, "model": self.model}
-
-
-class ResponsesShape:
-    """The answer of Responses, whole or as events. `created` is seconds UTC."""
-
-    def __init__(self, response_id: str, message_id: str, created: int, model: str) -> None:
-        self.id = response_id
-        self._message_id = message_id
-        self._created = created
-        self._model = model
-        self._number = 0
-
-    def whole(self, text: str, tokens: Tokens) -> dict[str, Any]:
-        """Return the whole answer."""
-        return self._response("completed", [self._item("completed", text)], tokens)
-
-    def begin(self) -> list[bytes]:
-        """Return what comes first."""
-        return [
-            self._event("response.created", response=self._response("in_progress")),
-            self._event("response.in_progress", response=self._response("in_progress")),
-            self._event("response.output_item.added", output_index=0, item=self._item("in_progress", None)),
-            self._event("response.content_part.added", **self._where(), part=_part("")),
-        ]
-
-    def piece(self, text: str) -> list[bytes]:
-        """Return a piece of text."""
-        return [self._event("response.output_text.delta", **self._where(), delta=text, logprobs=[])]
-
-    def end(self, text: str, tokens: Tokens) -> list[bytes]:
-        """Return what comes last."""
-        return [
-            self._event("response.output_text.done", **self._where(), text=text, logprobs=[]),
-            self._event("response.content_part.done", **self._where(), part=_part(text)),
-            self._event("response.output_item.done", output_index=0, item=self._item("completed", text)),
-            self._event("response.completed", response=self.whole(text, tokens)),
-            DONE,
-        ]
-
-    def failed(self, error: ApiError) -> list[bytes]:
-        """Return the end of an answer that failed."""
-        detail = {"code": error.kind, "message": str(error)}
-        return [self._event("response.failed", response={**self._response("failed"), "error": detail}), DONE]
-
-    def _where(self) -> dict[str, Any]:
-        return {"item_id": self._message_id, "output_index": 0, "content_index": 0}
-
-    def _event(self, name: str, **fields: Any) -> bytes:
-        self._number += 1
-        return sse({"type": name, "sequence_number": self._number - 1, **fields}, name)
-
-    def _item(self, status: str, text: str | None) -> dict[str, Any]:
-        return {
-            "type": "message",
-            "id": self._message_id,
-            "role": "assistant",
-            "content": [] if text is None else [_part(text)],
-            "phase": "final_answer",
-            "status": status,
-        }
-
-    def _response(
-        self, status: str, output: Sequence[Mapping[str, Any]] = (), tokens: Tokens | None = None
-    ) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "object": "response",
-            "created_at": self._created,
-            "status": status,
-            "model": self._model,
-            "output": list(output),
-            "usage": (tokens or Tokens()).responses(),
-        }
-
-
-def _part(text: str) -> dict[str, Any]:
-    return {"type": "output_text", "text": text, "annotations": []}

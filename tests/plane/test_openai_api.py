@@ -198,8 +198,8 @@ async def test_a_session_and_an_agent_can_be_named_in_headers(tmp_path: Path) ->
         ("chat/completions", {"model": "openclaw", "messages": None}, "Missing user message in `messages`."),
         (
             "chat/completions",
-            {"tools": [{"type": "function", "function": {"name": "f"}}]},
-            "Tools of the client are not supported; the agent uses its own.",
+            {"tools": [{"type": "web_search"}]},
+            "Only tools of type `function` can be brought along.",
         ),
         (
             "chat/completions",
