@@ -98,11 +98,11 @@ def stay(call: Call, kind: Kind, work: Work[T]) -> T:
     """Like `run`, but work that a break cut off is begun again until it ends. Raises ClientError."""
 
     async def again() -> T:
-        entry, patience, was_in = Entry(call, kind), Patience(), False
+        entry, patience, was_in, was_told = Entry(call, kind), Patience(), False, False
 
         async def counted(line: Connection) -> T:
-            nonlocal was_in
-            was_in = True
+            nonlocal was_in, was_told
+            was_in, was_told = True, False
             patience.reset()
             return await work(line)
 
@@ -113,7 +113,9 @@ def stay(call: Call, kind: Kind, work: Work[T]) -> T:
                 seconds = patience.seconds(error) if was_in else None
                 if seconds is None:
                     raise
-                warn(f"{error}; trying again")
+                if not was_told:
+                    warn(f"{error}; trying again")
+                was_told = True
                 await asyncio.sleep(seconds)
 
     return asyncio.run(again())

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -109,7 +110,12 @@ async def connected(door: Door, kind: Kind) -> AsyncIterator[Connection]:
 async def _session(door: Door) -> AsyncIterator[aiohttp.ClientSession]:
     trace = aiohttp.TraceConfig()
     trace.on_request_redirect.append(_refuse_redirect)
-    connector = aiohttp.UnixConnector(str(door.socket)) if door.socket is not None else aiohttp.TCPConnector(limit=1)
+    if door.address is None:
+        connector: aiohttp.BaseConnector = aiohttp.UnixConnector(str(door.socket))
+    else:
+        # A context of its own, so that what the environment says about certificates now is what counts.
+        encrypted = door.address.is_encrypted
+        connector = aiohttp.TCPConnector(limit=1, ssl=ssl.create_default_context() if encrypted else True)
     async with aiohttp.ClientSession(
         connector=connector, trace_configs=[trace], cookie_jar=aiohttp.DummyCookieJar()
     ) as http:

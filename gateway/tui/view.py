@@ -12,6 +12,8 @@ from tidegate.gateway.tui.model import Entry, Kind, Model, Row, Step
 _PIECES = re.compile(r"\x1b\[[0-9;]*m|.", re.DOTALL)
 MAX_KEPT = 4_000
 """Entries whose rows are kept."""
+MAX_GROWING = 20_000
+"""Characters that are drawn of an answer that still grows: its end."""
 LIST_COLUMNS = 24
 LEAST_FOR_LIST = 70
 """Columns of a terminal that has room for the list of sessions beside the chat."""
@@ -114,7 +116,11 @@ class Painter:
     def _text(self, entry: Entry, room: int) -> list[str]:
         style, inner = self._style, max(8, room - 2)
         if entry.kind is Kind.ASSISTANT:
-            return [f"  {row}" for row in self._rows(render(entry.text.strip(), style, inner), inner)]
+            text = entry.text.strip()
+            if entry.step is Step.RUNNING and len(text) > MAX_GROWING:
+                # It is drawn anew for every piece that comes; the whole is there when it has ended.
+                text = "…\n" + text[-MAX_GROWING:]
+            return [f"  {row}" for row in self._rows(render(text, style, inner), inner)]
         if entry.kind is Kind.NOTE:
             return [style.dim(f"  {row}") for row in self._rows(printable(entry.text), inner)]
         if entry.kind is Kind.ERROR:
@@ -138,7 +144,8 @@ class Painter:
         name = shortened(entry.text, 24)
         about = shortened(entry.about, max(0, room - width(name) - width(time) - 8))
         state = " failed" if entry.step is Step.FAILED and width(name) + width(about) + width(time) + 13 < room else ""
-        return f"  {style.paint(mark, colour)} {style.paint(name, 'cyan')} {style.dim(about + state + time)}".rstrip()
+        row = f"  {style.paint(mark, colour)} {style.paint(name, 'cyan')} {style.dim(about + state + time)}"
+        return clipped(row.rstrip(), room)
 
     def sessions(self, model: Model, room: int, height: int) -> list[str]:
         """Return the list of sessions, with the open one in view."""

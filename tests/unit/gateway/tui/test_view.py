@@ -122,3 +122,12 @@ def test_no_text_makes_a_row_too_long_or_commands_the_terminal(entries: list[Ent
 @given(TEXTS, st.integers(0, 40))
 def test_a_shortened_text_fits(text: str, room: int):
     assert width(shortened(text, room)) <= room
+
+
+def test_of_a_very_long_answer_that_still_grows_only_the_end_is_drawn():
+    text = "word " * 10_000 + "the end"
+    growing = drawn(Entry(Kind.ASSISTANT, text, step=Step.RUNNING))
+    whole = drawn(Entry(Kind.ASSISTANT, text))
+    assert growing[0] == "  …"
+    assert growing[-1].endswith("the end")
+    assert len(growing) < len(whole) / 2
