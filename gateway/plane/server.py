@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
@@ -43,6 +44,8 @@ from tidegate.gateway.plane.peers import Peer, host_is_ours, origin_is_allowed, 
 
 MAX_STRANGERS = 1_000
 """Sockets that may be open without having finished their handshake."""
+MAX_FROM_ONE = 250
+"""The same from one address, so that one cannot keep all others out."""
 FLUSH_SECONDS = 1.0
 FIRST_MUST_BE_CONNECT = "invalid handshake: first request must be connect"
 
@@ -95,7 +98,7 @@ class PlaneServer:
         self._backlog = Backlog()
         self._boot = str(uuid.uuid4())
         self._started = clock.monotonic()
-        self._strangers = 0
+        self._strangers: Counter[str] = Counter()
         self._stopping = False
 
     def attach(self, app: web.Application) -> None:
@@ -153,19 +156,23 @@ class PlaneServer:
         return await self._socket(request, is_owner=True)
 
     async def _socket(self, request: web.Request, *, is_owner: bool = False) -> web.StreamResponse:
-        if self._strangers >= MAX_STRANGERS or self._stopping:
+        ip = self.peer(request).ip
+        is_full = self._strangers.total() >= MAX_STRANGERS or self._strangers[ip] >= MAX_FROM_ONE
+        if is_full or self._stopping:
             raise web.HTTPServiceUnavailable(text="too many connections wait for their handshake\n")
         # Compression stays off: the protocol's gateways never accept it.
         socket = web.WebSocketResponse(
             autoping=False, max_msg_size=MAX_PAYLOAD, compress=False, timeout=self._timing.close
         )
-        self._strangers += 1
+        self._strangers[ip] += 1
         try:
             await socket.prepare(request)
             gate = Gate(request, socket)
             connection = await self._let_in(request, socket, is_owner)
         finally:
-            self._strangers -= 1
+            self._strangers[ip] -= 1
+            if not self._strangers[ip]:
+                del self._strangers[ip]
         if connection is None:
             return socket
         gate.open()
