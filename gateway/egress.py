@@ -73,6 +73,12 @@ def filter_reply(text: str, rules: EgressRules | None = None) -> Deliver | Suppr
     return normalize_reply(strip_thoughts(text), rules)
 
 
+def visible(text: str) -> str:
+    """Return what of a finished reply people see."""
+    outcome = filter_reply(text)
+    return outcome.text if isinstance(outcome, Deliver) else ""
+
+
 def normalize_reply(text: str, rules: EgressRules | None = None) -> Deliver | Suppress:
     """Return what of a reply is sent once its thoughts are gone: silence stays silence, the rest gets the prefix."""
     asked = rules or EgressRules()

@@ -20,7 +20,7 @@ from typing import Any
 from tidegate.adapters.base import Outbound
 from tidegate.clock import Clock
 from tidegate.gateway.bus import Fact
-from tidegate.gateway.egress import visible_so_far
+from tidegate.gateway.egress import visible, visible_so_far
 from tidegate.gateway.plane.contract import PlaneEvent
 from tidegate.gateway.plane.hub import Hub
 from tidegate.gateway.plane.runs import Run, RunKind, Runs, RunState
@@ -134,7 +134,7 @@ class Streams:
     def _message(self, run: Run, data: Mapping[str, Any]) -> None:
         self._tell_text(run)
         if run.called or run.number == 0:
-            run.before, run.shown = run.whole(visible_so_far("".join(run.parts)) or run.shown), ""
+            run.before, run.shown = run.whole(visible("".join(run.parts)) or run.shown), ""
         run.parts, run.called = [], False
         run.number += 1
         provider, model = run.provider

@@ -6,7 +6,7 @@ from typing import Any
 
 from tidegate.agent_runtime.messages import Role
 from tidegate.agent_runtime.transcript import decode_message
-from tidegate.gateway.egress import visible_so_far
+from tidegate.gateway.egress import visible
 from tidegate.gateway.plane.runs import Run
 from tidegate.sessions.model import TurnState
 from tidegate.sessions.operating import Answered
@@ -43,7 +43,7 @@ def stored_final(run: str, key: str, turn: Answered | None) -> dict[str, Any]:
     if turn.state is TurnState.FAILED:
         return {"runId": run, "status": "error", "summary": "the run failed", "result": {"payloads": []}}
     said = [decode_message(body) for body in turn.bodies]
-    texts = [visible_so_far(message.text) for message in said if message.role is Role.ASSISTANT]
+    texts = [visible(message.text) for message in said if message.role is Role.ASSISTANT]
     text = "" if not texts or said[-1].tool_calls else texts[-1]
     provider, _, model = turn.model.partition("/")
     usage = {"input": turn.tokens_in, "output": turn.tokens_out, "cacheRead": 0, "cacheWrite": 0}

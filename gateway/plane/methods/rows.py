@@ -10,7 +10,7 @@ from tidegate.agent_runtime.messages import Message, Role
 from tidegate.agent_runtime.models.catalog import window_of
 from tidegate.agent_runtime.models.demo import DEMO_MODEL
 from tidegate.agent_runtime.transcript import decode_message
-from tidegate.gateway.egress import visible_so_far
+from tidegate.gateway.egress import visible
 from tidegate.gateway.plane.contract import Code, RpcError
 from tidegate.gateway.plane.methods.desk import Desk
 from tidegate.gateway.plane.runs import RunState
@@ -165,7 +165,7 @@ def message(line: Line, fallback_ms: int, conversation: str) -> dict[str, Any]:
 
 
 def _content(said: Message) -> list[dict[str, Any]]:
-    text = visible_so_far(said.text)
+    text = visible(said.text)
     content: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
     for call in said.tool_calls:
         try:
@@ -189,7 +189,7 @@ def last_text(lines: Sequence[Line]) -> str:
     """Return the newest visible text, shortened."""
     for line in reversed(lines):
         said = decode_message(line.body)
-        text = " ".join(visible_so_far(said.text).split())
+        text = " ".join(visible(said.text).split())
         if said.role is not Role.TOOL and text:
             return text if len(text) <= PREVIEW else text[: PREVIEW - 1] + "…"
     return ""

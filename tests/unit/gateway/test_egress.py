@@ -17,6 +17,7 @@ from tidegate.gateway.egress import (
     resolve_prefix,
     short_model_name,
     strip_thoughts,
+    visible,
     visible_so_far,
     with_prefix,
 )
@@ -141,3 +142,18 @@ def test_the_first_prefix_that_is_set_wins_even_when_it_is_empty() -> None:
 
 def test_a_short_model_name_has_no_provider_and_no_date() -> None:
     assert short_model_name("a/b/claude-9-20260205") == "claude-9"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Run `if a < b: pass`", "Run `if a < b: pass`"),
+        ("a < b", "a < b"),
+        ("so far NO", "so far NO"),
+        ("<think>hm</think>Hello", "Hello"),
+        ("NO_REPLY", ""),
+        ("", ""),
+    ],
+)
+def test_a_finished_reply_is_shown_to_its_end(text: str, shown: str) -> None:
+    assert visible(text) == shown
