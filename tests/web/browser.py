@@ -26,6 +26,8 @@ ARGUMENTS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # A name of another machine, as far as one machine has such a thing.
+    "--host-resolver-rules=MAP gate.test 127.0.0.1",
 ]
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: apt-get install chromium")
 PATIENCE = 10_000
@@ -41,12 +43,14 @@ class Window:
     Attributes:
         problems: Errors of the page and violations of its policy.
         requested: Every address that the page asked for.
+        sockets: Every address to which it opened a WebSocket.
     """
 
     context: BrowserContext
     page: Page
     problems: list[str] = field(default_factory=list)
     requested: list[str] = field(default_factory=list)
+    sockets: list[str] = field(default_factory=list)
 
     async def say(self, text: str) -> None:
         """Type a message and send it."""
@@ -79,6 +83,7 @@ class Web:
         page = await context.new_page()
         window = Window(context, page)
         page.on("request", lambda request: window.requested.append(request.url))
+        page.on("websocket", lambda socket: window.sockets.append(socket.url))
         page.on("pageerror", lambda error: window.problems.append(str(error)))
         page.on("console", lambda line: window.problems.append(line.text) if _is_problem(line) else None)
         await context.add_init_script(WATCH)

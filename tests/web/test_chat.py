@@ -184,6 +184,26 @@ async def test_a_hostile_answer_is_words(tmp_path: Path) -> None:
 
 
 @on_loop
+async def test_code_is_copied_as_it_was_written(tmp_path: Path) -> None:
+    async with open_chat(tmp_path) as (place, _, window):
+        code = 'if a < b:\n    print("&amp;")'
+
+        async def think(_: Ask) -> Answer:
+            return f"Run this:\n\n```python\n{code}\n```"
+
+        place.brain.think = think
+        await window.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        await window.say("code, please")
+        await window.hears("Run this")
+        await window.page.locator(".code .copy").click()
+        await window.page.locator(".code .copy", has_text="Copied").wait_for()
+        assert await window.page.evaluate("navigator.clipboard.readText()") == code
+        await window.page.locator(".answer > footer .copy").click()
+        await window.page.locator(".answer > footer .copy", has_text="Copied").wait_for()
+        assert await window.page.evaluate("navigator.clipboard.readText()") == f"Run this:\n\n```python\n{code}\n```"
+
+
+@on_loop
 async def test_tools_are_cards_that_tell_what_was_asked_and_what_came(tmp_path: Path) -> None:
     async with open_chat(tmp_path) as (place, _, window):
 

@@ -162,6 +162,29 @@ async def test_too_many_wrong_secrets_are_told_with_the_time_to_wait(tmp_path: P
 
 
 @on_loop
+async def test_over_plain_http_from_elsewhere_the_page_says_what_to_do(tmp_path: Path) -> None:
+    more = 'gateway: { controlUi: { allowedOrigins: ["http://gate.test"] } },'
+    async with stage(tmp_path, more=more) as place, place.gateway() as gateway, browsers() as found:
+        window = await found.window(f"http://gate.test:{gateway.port}/")
+        await window.is_told("This address is not safe enough")
+        assert f"ssh -L {gateway.port}:127.0.0.1:{gateway.port} gate.test" in await window.page.inner_text("main")
+        assert window.sockets == []
+
+
+@on_loop
+async def test_a_gateway_that_went_away_is_waited_for(tmp_path: Path) -> None:
+    async with stage(tmp_path) as place, browsers() as found:
+        async with place.gateway() as gateway:
+            port = gateway.port
+            window = await found.window(address(gateway))
+            await window.is_told("Who is there?")
+        await enter(window, token(tmp_path))
+        await window.is_told("The gateway does not answer")
+        async with place.gateway(port=port):
+            await window.sees(".composer")
+
+
+@on_loop
 async def test_logging_out_forgets_the_key(tmp_path: Path) -> None:
     async with open_chat(tmp_path) as (_, gateway, window):
         before = {device.id for device in await gateway.store.devices()}

@@ -30,6 +30,7 @@ export class Markdown {
     if (this.shown.get(node)?.text === text) return;
     const html = this.kept.get(text);
     if (html !== undefined) {
+      this.wanted.delete(node);
       this.put(node, text, html);
       return;
     }
@@ -61,8 +62,10 @@ export class Markdown {
         const answers = await this.render(batch);
         if (!answers) break;
         jobs.slice(0, batch.length).forEach(([node, text], index) => {
-          if (this.wanted.get(node) === text) this.wanted.delete(node);
-          this.put(node, text, answers[index]);
+          const now = this.wanted.get(node);
+          if (now === text) this.wanted.delete(node);
+          // Otherwise the node shows what is newer already.
+          if (now !== undefined) this.put(node, text, answers[index]);
         });
         await new Promise((resolve) => setTimeout(resolve, PAUSE));
       }
