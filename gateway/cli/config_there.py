@@ -10,7 +10,7 @@ from typing import Any
 from tidegate.config.paths import KeyPath, format_path
 from tidegate.config.view import MASK, value_at
 from tidegate.gateway.cli.call import Call
-from tidegate.gateway.cli.remote import needs, run
+from tidegate.gateway.cli.remote import harmless, needs, run
 from tidegate.gateway.client.connection import Connection
 from tidegate.gateway.client.dial import Kind
 from tidegate.gateway.client.errors import Refused
@@ -30,7 +30,7 @@ def fetch(call: Call, path: KeyPath) -> Any:
     data = run(call, Kind(needs("config.get")), work)
     for values in (data.get("resolved"), data.get("parsed")):
         try:
-            return _masked(value_at(values or {}, path))
+            return harmless(_masked(value_at(values or {}, path)))
         except KeyError:
             continue
     raise Refused(f"there is no such setting; {hint('config schema')} has them all")

@@ -36,7 +36,7 @@ def _parts(rows: list[dict[str, Any]], style: Style) -> Iterator[str]:
     yield from table(style, ("ID", "TO", "STATE", "WRITTEN", "REASON"), part_cells(rows, time.time_ns() // 1000))
     yield ""
     for state in dict.fromkeys(row["state"] for row in rows):
-        yield style.dim(f"{state}: {MEANINGS[state]}")
+        yield style.dim(f"{state}: {MEANINGS.get(state, '')}")
 
 
 def part_cells(rows: list[dict[str, Any]], now: int) -> Iterator[tuple[str, ...]]:
@@ -56,7 +56,7 @@ def deliveries_show(arguments: Arguments) -> int:
 
 def _part(row: dict[str, Any], style: Style) -> Iterator[str]:
     yield f"{style.bold(str(row['id']))}  to {printable(row['lane'])}, {ago(row['created_at'], time.time_ns() // 1000)}"
-    yield f"{row['state']}: {MEANINGS[row['state']]}"
+    yield f"{row['state']}: {MEANINGS.get(row['state'], '')}"
     if row["reason"]:
         yield f"reason: {printable(row['reason'])}"
     yield f"attempts: {row['attempt']}"

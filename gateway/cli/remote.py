@@ -7,12 +7,13 @@ import getpass
 import os
 import stat
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from tidegate.gateway.cli.call import Call, warn
+from tidegate.gateway.cli.terminal import printable
 from tidegate.gateway.client.address import read_address
 from tidegate.gateway.client.again import Patience
 from tidegate.gateway.client.connection import Connection
@@ -86,19 +87,45 @@ def ask_there(call: Call, method: str, params: Mapping[str, Any]) -> Any:
     async def work(line: Connection) -> Any:
         return await line.call(method, dict(params))
 
-    return run(call, Kind(needs(method)), work)
+    answer = run(call, Kind(needs(method)), work)
+    return answer if call.arguments.json else harmless(answer)
+
+
+def harmless(value: Any) -> Any:
+    """Return data of somebody else's gateway whose text can do nothing to a terminal."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {printable(str(name)): harmless(item) for name, item in value.items()}
+    return [harmless(item) for item in value] if isinstance(value, list) else value
 
 
 def run(call: Call, kind: Kind, work: Work[T]) -> T:
     """Connect, do some work, and leave. Raises ClientError."""
-    return asyncio.run(once(Entry(call, kind), work))
+    entry = Entry(call, kind)
+    return with_secret(entry, lambda: once(entry, work))
+
+
+def with_secret(entry: Entry, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run some work on a loop; where a secret is missing, ask for it and run it again. Raises ClientError.
+
+    The question is asked outside the loop, so that Ctrl-C ends it as everywhere.
+    """
+    while True:
+        try:
+            return asyncio.run(work())
+        except WrongSecret as error:
+            if not entry.ask_secret(error):
+                raise
 
 
 def stay(call: Call, kind: Kind, work: Work[T]) -> T:
     """Like `run`, but work that a break cut off is begun again until it ends. Raises ClientError."""
 
+    entry = Entry(call, kind)
+
     async def again() -> T:
-        entry, patience, was_in, was_told = Entry(call, kind), Patience(), False, False
+        patience, was_in, was_told = Patience(), False, False
 
         async def counted(line: Connection) -> T:
             nonlocal was_in, was_told
@@ -118,7 +145,7 @@ def stay(call: Call, kind: Kind, work: Work[T]) -> T:
                 was_told = True
                 await asyncio.sleep(seconds)
 
-    return asyncio.run(again())
+    return with_secret(entry, again)
 
 
 class Entry:
@@ -175,15 +202,11 @@ class Entry:
 
 
 async def once(entry: Entry, work: Work[T]) -> T:
-    """Connect and do some work; a secret is asked for once, a right that is missing too. Raises ClientError."""
+    """Connect and do some work; a right that is missing is asked for once. Raises ClientError."""
     while True:
-        try:
-            async with connected(entry.door, entry.kind) as line:
-                try:
-                    return await work(line)
-                except Forbidden as error:
-                    if not await entry.widen(line, error):
-                        raise
-        except WrongSecret as error:
-            if not await asyncio.to_thread(entry.ask_secret, error):
-                raise
+        async with connected(entry.door, entry.kind) as line:
+            try:
+                return await work(line)
+            except Forbidden as error:
+                if not await entry.widen(line, error):
+                    raise

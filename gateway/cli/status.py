@@ -68,7 +68,7 @@ def needs(data: Mapping[str, Any]) -> list[str]:
 def connection_line(row: Mapping[str, Any]) -> str:
     """Return what an account that is down needs, on one line."""
     reason = row["reason"] or row["state"]
-    return f"{row['channel']}/{row['account']}: {reason} – {_ADVICE[row['state']]}"
+    return f"{row['channel']}/{row['account']}: {reason} – {_ADVICE.get(row['state'], '')}"
 
 
 def lines(data: Mapping[str, Any], style: Style) -> Iterator[str]:

@@ -8,7 +8,7 @@ import contextlib
 from tidegate.gateway.cli.call import Call
 from tidegate.gateway.cli.chat import is_interactive
 from tidegate.gateway.cli.parser import Arguments
-from tidegate.gateway.cli.remote import Entry, once
+from tidegate.gateway.cli.remote import Entry, once, with_secret
 from tidegate.gateway.client.connection import Connection
 from tidegate.gateway.client.dial import Door
 from tidegate.gateway.client.errors import NotPaired, Refused
@@ -38,5 +38,5 @@ def _come_in(call: Call) -> Door:
 
     entry = Entry(call, KIND)
     with contextlib.suppress(NotPaired):
-        asyncio.run(once(entry, nothing))
+        with_secret(entry, lambda: once(entry, nothing))
     return entry.door

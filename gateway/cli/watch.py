@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tidegate.gateway.cli.call import Call
-from tidegate.gateway.cli.remote import needs, run, stay
+from tidegate.gateway.cli.remote import harmless, needs, run, stay
 from tidegate.gateway.cli.status import METHOD, WATCH_SECONDS
 from tidegate.gateway.client.connection import Connection
 from tidegate.gateway.client.dial import Kind
@@ -23,7 +23,7 @@ def watch_there(call: Call, show: Callable[[Row], None]) -> None:
 
     async def work(line: Connection) -> None:
         while True:
-            show(await line.call(METHOD))
+            show(harmless(await line.call(METHOD)))
             await asyncio.sleep(WATCH_SECONDS)
 
     stay(call, Kind(needs(METHOD)), work)

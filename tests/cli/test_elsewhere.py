@@ -256,6 +256,14 @@ def test_a_missing_token_is_asked_for_in_a_terminal_and_not_shown(state: Path):
         assert there.token not in terminal.text
 
 
+def test_ctrl_c_ends_the_question_for_a_token(state: Path):
+    with elsewhere(state) as there, Terminal("sessions", "list", "--url", there.url, state=there.here) as terminal:
+        terminal.wait_for("The token of")
+        terminal.type("\x03")
+        assert terminal.wait_for_end() == 130
+        assert "Traceback" not in terminal.text
+
+
 def restarted(there: There, while_away: Callable[[], None]) -> None:
     """Not a restart of the same process: the port is what counts."""
     with running_gateway(there.home, "--port", str(there.port)):
