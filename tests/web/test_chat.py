@@ -415,6 +415,62 @@ async def test_a_second_tab_is_in_already_and_both_show_the_same(tmp_path: Path)
 
 
 @on_loop
+async def test_what_comes_of_a_message_after_one_has_gone_elsewhere_is_there_on_coming_back(tmp_path: Path) -> None:
+    async with open_chat(tmp_path) as (place, _, window):
+        gate = place.brain.hold("slow")
+        await window.say("slow question")
+        await window.sees(".thinking")
+        await window.page.get_by_role("button", name="New conversation").first.click()
+        await window.say("/status")
+        await window.page.get_by_role("button", name="New conversation").first.click()
+        await window.say("third")
+        await window.hears("echo: third")
+        gate.set()
+        await window.page.locator(".session", has_text="slow question").click()
+        await window.hears("echo: slow question")
+        assert await window.page.locator(".bubble").all_inner_texts() == ["slow question"]
+        await window.page.go_back()
+        await window.hears("echo: third")
+        await window.page.go_back()
+        await window.sees(".remark .prose")
+        assert await window.page.inner_text(".remark .command") == "/status"
+        assert await window.page.locator(".is-failed").count() == 0
+        assert window.problems == []
+
+
+@on_loop
+async def test_events_of_other_sessions_do_not_come_over_the_wire(tmp_path: Path) -> None:
+    async with stage(tmp_path) as place, place.gateway() as gateway, browsers() as found:
+        window = await found.window(await login_link(gateway))
+        await window.sees(".composer")
+        heard: list[str] = []
+
+        def connect(socket: WebSocketRoute) -> None:
+            server = socket.connect_to_server()
+
+            def pass_on(text: str | bytes) -> None:
+                frame = json.loads(text)
+                if frame.get("event") in ("chat", "agent"):
+                    heard.append(frame["payload"]["sessionKey"])
+                socket.send(text)
+
+            server.on_message(pass_on)
+
+        await window.page.route_web_socket("**/*", connect)
+        await window.page.reload()
+        await window.sees(".composer")
+        other = await found.window(await login_link(gateway))
+        await other.page.get_by_role("button", name="New conversation").first.click()
+        await other.say("far away")
+        await other.hears("echo: far away")
+        await window.page.locator(".session.is-unread", has_text="far away").wait_for()
+        assert heard == []
+        await window.say("here")
+        await window.hears("echo: here")
+        assert len(set(heard)) == 1
+
+
+@on_loop
 async def test_a_long_list_of_sessions_comes_in_pages(tmp_path: Path) -> None:
     async with stage(tmp_path) as place, place.gateway() as gateway, browsers() as found:
         for number in range(120):

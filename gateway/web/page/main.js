@@ -111,7 +111,7 @@ function defaultAgent() {
 
 /** @returns {string} the session that the address names, else the one that was open last, else the main one */
 function wanted() {
-  const named = /^#\/chat\/(.+)$/.exec(location.hash)?.[1];
+  const named = /^#\/chat\/(agent.+)$/.exec(location.hash)?.[1];
   return named ? decodeURIComponent(named) : noted("open", wire.hello.snapshot.sessionDefaults.mainSessionKey);
 }
 

@@ -42,6 +42,8 @@ export class Talk {
     this.outbox = new Outbox(wire, (message, answer) => this.messageChanged(message, answer));
     /** @type {Map<string, Note[]>} */
     this.notes = new Map();
+    /** @type {Set<string>} sessions whose events come */
+    this.listened = new Set();
     this.key = "";
     this.trouble = "";
     this.lines = new Lines();
@@ -68,7 +70,19 @@ export class Talk {
     this.key = key;
     this.clear();
     this.hooks.changed();
+    this.listen();
     this.sync();
+  }
+
+  /** Ask for the events of this session, and of those in which something of ours is not answered yet; no others. */
+  listen() {
+    const open = this.outbox.messages.filter((message) => message.state === "taken" && !message.isDone);
+    const wanted = new Set([this.key, ...open.map((message) => message.key)]);
+    const ask = (/** @type {string} */ method, /** @type {string} */ key) =>
+      this.wire.request(method, { key }).catch(() => {});
+    for (const key of this.listened) if (!wanted.has(key)) ask("sessions.messages.unsubscribe", key);
+    for (const key of wanted) if (!this.listened.has(key)) ask("sessions.messages.subscribe", key);
+    this.listened = wanted;
   }
 
   get hasMore() {
@@ -106,8 +120,12 @@ export class Talk {
 
   /** Events were missed, or the gateway is back. */
   resume() {
+    // Events were lost, or the connection is a new one that hears nothing yet.
+    this.listened.clear();
     this.outbox.flush();
-    if (this.key) this.sync();
+    if (!this.key) return;
+    this.listen();
+    this.sync();
   }
 
   // The transcript
@@ -251,10 +269,10 @@ export class Talk {
     }
   }
 
-  /** @param {Note} remark */
-  addNote(remark) {
-    const notes = this.notes.get(this.key) ?? [];
-    if (!notes.some((other) => other.id === remark.id)) this.notes.set(this.key, [...notes, remark]);
+  /** @param {Note} remark @param {string} [key] */
+  addNote(remark, key = this.key) {
+    const notes = this.notes.get(key) ?? [];
+    if (!notes.some((other) => other.id === remark.id)) this.notes.set(key, [...notes, remark]);
   }
 
   /** @param {number} began @param {Set<string>} done @param {boolean} isOther another conversation has begun */
@@ -297,12 +315,33 @@ export class Talk {
 
   /** @param {string} name @param {any} payload */
   event(name, payload) {
-    if (!payload || payload.sessionKey !== this.key) return;
+    if (!payload || payload.sessionKey !== this.key) {
+      if (payload?.runId) this.elsewhere(name, payload);
+      return;
+    }
     if (name === "chat") this.chatEvent(payload);
     else if (name === "agent") this.agentEvent(payload);
     else if (name === "session.message" && payload.message?.role === "user") this.sync();
     else return;
     this.hooks.changed();
+  }
+
+  /** Something of ours goes on in another session. @param {string} name @param {any} payload */
+  elsewhere(name, payload) {
+    const message = this.outbox.get(payload.runId);
+    if (!message) return;
+    if (name === "agent") message.isAnswered = true;
+    if (name !== "chat" || payload.state === "status" || payload.state === "delta") return;
+    const text = payload.message ? textOf(payload.message) : "";
+    const remark = { id: message.id, after: message.after ?? 0 };
+    if (payload.state === "error")
+      this.addNote({ ...remark, kind: "error", text: payload.errorMessage }, message.key);
+    else if (text && !message.isAnswered) {
+      this.addNote({ ...remark, kind: "command", question: message.text, text }, message.key);
+    }
+    message.isAnswered ||= text !== "" || payload.state !== "final";
+    message.isDone = true;
+    this.listen();
   }
 
   /** @param {any} payload */

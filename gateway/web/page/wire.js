@@ -209,7 +209,7 @@ export class Wire {
       client: { ...CLIENT, displayName: browserName() },
       role: "operator",
       scopes: SCOPES,
-      caps: ["tool-events"],
+      caps: ["tool-events", "session-scoped-events"],
       auth,
       device: { id: self.id, publicKey: self.publicKey, signature, signedAt: challenge.ts, nonce: challenge.nonce },
     };

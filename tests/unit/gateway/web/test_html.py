@@ -6,7 +6,7 @@ import time
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tidegate.gateway.web.html import ALLOWED, is_safe_url, to_html
@@ -125,7 +125,7 @@ _MARKDOWN = st.lists(st.one_of(_PIECES, st.text(max_size=12)), max_size=30).map(
 
 
 @given(_MARKDOWN)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @example("[x](https://e.example/\x00a)")
 @example("`" * 300 + "<b>")
 @example("> " * 60 + "<script>")
@@ -134,7 +134,7 @@ def test_no_text_makes_a_tag_an_attribute_or_a_link_that_is_not_allowed(text: st
 
 
 @given(st.text(alphabet="<>&\"'abc \n", max_size=60))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_no_word_is_lost_by_escaping(text: str) -> None:
     shown = "".join("".join(read("`a" + text.replace("\n", " ") + "b`").text).split())
     assert shown == "".join(f"a{text}b".split())
