@@ -83,6 +83,7 @@ def scopes_to_approve(commands: Sequence[str]) -> tuple[Scope, ...]:
 
 def scope_to_ask(command: str) -> Scope:
     """Return what an operator needs to ask a node for a command."""
-    if runs_programs(command) or command in ("fs.listDir", "terminal.upload"):
+    only_looks = command in ("system.which", "system.run.prepare")
+    if (runs_programs(command) and not only_looks) or command in ("fs.listDir", "terminal.upload"):
         return Scope.ADMIN
     return Scope.WRITE

@@ -1,4 +1,4 @@
-"""Bad input of every kind while a client that is inside goes on: refused in the protocol's way, bounded, logged once."""
+"""Bad input of every kind while a client that is inside goes on: refused as the protocol says, bounded, logged once."""
 
 from __future__ import annotations
 

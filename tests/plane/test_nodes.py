@@ -365,3 +365,12 @@ async def test_a_device_on_its_own_token_manages_no_other_node(tmp_path: Path) -
             assert answer["error"]["message"] == "unknown nodeId"
         assert (await f.ok("node.rename", nodeId=f.key.id, displayName=" My  node "))["displayName"] == "My node"
         assert (await f.ok("node.list"))["nodes"][0]["displayName"] == "My node"
+
+
+@on_loop
+async def test_a_node_that_asks_for_a_method_of_a_newer_gateway_hears_that_there_is_none(tmp_path: Path) -> None:
+    async with field(tmp_path) as f:
+        answer = await f.node.call("node.runnerInventory.update", {"runners": []})
+        assert answer["error"]["message"] == "unknown method: node.runnerInventory.update"
+        answer = await f.node.call("config.get")
+        assert answer["error"]["message"].startswith(("unauthorized role: node", "unknown method"))

@@ -34,6 +34,8 @@ def test_commands_that_run_programs_are_for_an_admin() -> None:
     assert scope_to_ask("system.run") is Scope.ADMIN
     assert scope_to_ask("browser.proxy.fetch") is Scope.ADMIN
     assert scope_to_ask("location.get") is Scope.WRITE
+    assert scope_to_ask("system.which") is Scope.WRITE
+    assert scope_to_ask("system.run.anything") is Scope.ADMIN
 
 
 @given(st.text(), st.lists(st.text()), st.lists(st.text()), st.lists(st.text()))
