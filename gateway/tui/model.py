@@ -168,13 +168,23 @@ class Model:
             run = str(flight.get("runId", ""))
             self.runs[run] = now
             kept = [entry for entry in kept if entry.id != run]
-            if flight.get("text"):
-                self._put(Entry(Kind.ASSISTANT, str(flight["text"]), f"flight:{run}", run, Step.RUNNING))
+            self._take_up(known, run, str(flight.get("text") or ""))
         for entry in kept:
             if entry.id not in said:
                 self._put(entry)
         self.older = _offset(page)
         self.generation += 1
+
+    def _take_up(self, known: Sequence[Entry], run: str, text: str) -> None:
+        """Show what a run that is going on has said so far; what of it stands in the transcript is shown already."""
+        last = max((index for index, entry in enumerate(known) if entry.kind is Kind.USER), default=-1)
+        for entry in known[last + 1 :]:
+            if entry.kind is Kind.TOOL and not entry.ended:
+                entry.step, entry.run = Step.RUNNING, run
+            elif entry.kind is Kind.ASSISTANT and text.startswith(entry.text.strip()):
+                text = text[len(entry.text.strip()) :].lstrip()
+        if text:
+            self._put(Entry(Kind.ASSISTANT, text[:MAX_TEXT], f"flight:{run}", run, Step.RUNNING))
 
     def load_older(self, page: Mapping[str, Any]) -> None:
         """Take the page before what is shown."""

@@ -246,6 +246,34 @@ async def test_text_of_others_cannot_command_the_terminal(chat: Chat) -> None:
     assert shown.screen.title == ""
 
 
+def test_who_comes_in_the_middle_of_a_turn_sees_what_was_said_so_far_once() -> None:
+    async def run(folder: Path) -> None:
+        gate = asyncio.Event()
+
+        async def looks(ask: Ask) -> str | Tools:
+            if not ask.results:
+                return Tools((("ls", {"path": "."}),), "Let me look.")
+            await gate.wait()
+            return "That is all."
+
+        async with asyncio.timeout(LIMIT), stage(folder) as place, place.gateway() as gateway:
+            place.brain.think = looks
+            somebody = Chat(place, gateway, None)  # type: ignore[arg-type]
+            await somebody.call("chat.send", sessionKey="main", message="look", idempotencyKey="k")
+            while len(place.brain.asks) < 2:
+                await asyncio.sleep(0.01)
+            async with glass("tui", state=folder) as shown:
+                await shown.until("◐ answering")
+                await shown.until("✓ ls .")
+                gate.set()
+                await shown.until("That is all.")
+                await shown.gone("◐ answering")
+                assert [shown.text.count(word) for word in ("› look", "Let me look.", "That is all.")] == [1, 1, 1]
+
+    with short_state_dir() as folder:
+        asyncio.run(run(folder))
+
+
 def test_a_break_is_shown_and_what_was_typed_meanwhile_is_sent_once() -> None:
     async def run(folder: Path) -> None:
         async with asyncio.timeout(LIMIT), stage(folder) as place:
@@ -291,6 +319,17 @@ def test_a_device_that_waits_sees_so_and_goes_on_once_it_is_let_in() -> None:
                 await chat.call("device.token.revoke", deviceId=device, role="operator")
                 await shown.until("this device asks to come in again")
                 assert "echo: hello" in shown.text
+                (waiting,) = (await chat.call("device.pair.list"))["pending"]
+                await chat.call("device.pair.approve", requestId=waiting["requestId"])
+                await shown.until("● connected")
+                shown.type("/quit\r")
+                assert await shown.until_end() == 0
+            async with glass("tui", "--url", url, state=folder / "me") as shown:
+                # On the token of its own, and without the gateway's.
+                await shown.until("● connected")
+                await chat.call("device.token.revoke", deviceId=device, role="operator")
+                await shown.until("token was revoked: show")
+                assert await shown.until_end() == 4
 
     with short_state_dir() as folder:
         asyncio.run(run(folder))

@@ -126,6 +126,22 @@ def test_a_transcript_joins_calls_with_their_results_and_keeps_what_is_not_sent(
     assert (shown(model)[0], model.older) == (("user", "first", "done"), None)
 
 
+def test_of_a_run_that_goes_on_what_stands_in_the_transcript_is_not_shown_twice():
+    model = opened()
+    call = {"type": "toolCall", "id": "c", "name": "ls", "arguments": {}}
+    messages = [
+        {"role": "user", "content": "look"},
+        {"role": "assistant", "content": [{"type": "text", "text": "Let me look."}, call], "timestamp": 5},
+    ]
+    model.load({"messages": messages, "inFlightRun": {"runId": "r", "text": "Let me look.\n\nWell"}}, 9)
+    assert shown(model) == [
+        ("user", "look", "done"),
+        ("assistant", "Let me look.", "done"),
+        ("tool", "ls", "running"),
+        ("assistant", "Well", "running"),
+    ]
+
+
 def test_what_is_said_elsewhere_is_shown_and_ours_is_not_shown_twice():
     model = opened()
     model.say("mine", "hello")
