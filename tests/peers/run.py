@@ -1,6 +1,6 @@
 """Drives a real gateway of ours with clients that others wrote, and prints what became of each step.
 
-    python tests/peers/run.py [--cache FOLDER] [--only cli|library|tui]
+    python tests/peers/run.py [--cache FOLDER] [--only cli|library|tui|node]
 
 Installs npm packages into a cache folder when they are not there (some minutes, once). Ends with 0 when everything
 was as it should be, with 77 when npm cannot be reached, else with 1.
@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from peers import openclaw_cli, openclaw_library, openclaw_tui
+from peers import openclaw_cli, openclaw_library, openclaw_node_host, openclaw_tui
 from peers.packages import CACHE, Peers, Unreachable, install
 from peers.world import Outcome
 
@@ -27,6 +27,7 @@ VISITS: dict[str, Callable[[Peers], AsyncIterator[Outcome]]] = {
     "cli": openclaw_cli.outcomes,
     "library": openclaw_library.outcomes,
     "tui": openclaw_tui.outcomes,
+    "node": openclaw_node_host.outcomes,
 }
 
 
