@@ -190,11 +190,14 @@ def test_what_is_typed_in_one_window_appears_in_the_other_with_its_answer(state:
     with running_gateway(state), Terminal("chat", state=state) as one, Terminal("chat", state=state) as two:
         one.wait_for("talking to your agent")
         two.wait_for("talking to your agent")
+        # Who was answered is attached; the greeting comes before that.
+        two.type("here\r")
+        two.wait_for("You wrote: “here”")
         one.type("good morning\r")
         two.wait_for("(from another window) good morning")
         two.wait_for("You wrote: “good morning”")
         one.wait_for("You wrote: “good morning”")
-        assert "(from another window)" not in one.text
+        assert "(from another window) good morning" not in one.text
 
 
 def test_help_in_the_terminal_names_its_own_keys_as_well(state: Path):
