@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 import pytest
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright
@@ -26,14 +28,33 @@ ARGUMENTS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--disable-dev-shm-usage",
     # A name of another machine, as far as one machine has such a thing.
     "--host-resolver-rules=MAP gate.test 127.0.0.1",
 ]
-needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: apt-get install chromium")
-PATIENCE = 10_000
+LIMIT = 90.0
+"""Seconds after which a test that waits for something that never comes fails; a busy machine makes browsers slow."""
+PATIENCE = 20_000
 """Milliseconds until something that should be on the page has to be there."""
 WATCH = """document.addEventListener("securitypolicyviolation",
     (event) => console.error(`CSP ${event.violatedDirective} ${event.blockedURI}`));"""
+
+
+P = ParamSpec("P")
+
+
+def in_browser(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Run a coroutine test that needs a browser; it is skipped where there is none."""
+
+    @functools.wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        async def limited() -> None:
+            async with asyncio.timeout(LIMIT):
+                await test(*args, **kwargs)
+
+        asyncio.run(limited())
+
+    return pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: apt-get install chromium")(run)
 
 
 @dataclass

@@ -9,13 +9,11 @@ from typing import Any
 
 from playwright.async_api import WebSocketRoute
 
-from fakes.event_loop import on_loop
 from harness.brain import Answer, Ask, Error, Tools
 from harness.stage import stage
 from tidegate.gateway.plane.owner import call_as_owner
-from web.browser import Web, address, browsers, login_link, needs_chromium, open_chat
+from web.browser import Web, address, browsers, in_browser, login_link, open_chat
 
-pytestmark = needs_chromium
 HOSTILE = """<script>window.hacked = 1</script>
 <img src=x onerror="window.hacked = 2"> ![pixel](https://evil.example/p.png)
 [link](javascript:window.hacked=3) <a href="javascript:window.hacked=4">x</a>
@@ -31,7 +29,7 @@ HOSTILE = """<script>window.hacked = 1</script>
 """
 
 
-@on_loop
+@in_browser
 async def test_an_answer_grows_while_it_is_written_and_ends_rendered(tmp_path: Path) -> None:
     async with open_chat(tmp_path) as (place, _, window):
 
@@ -51,7 +49,7 @@ async def test_an_answer_grows_while_it_is_written_and_ends_rendered(tmp_path: P
         assert window.problems == []
 
 
-@on_loop
+@in_browser
 async def test_esc_stops_a_running_answer_and_what_was_said_stays(tmp_path: Path) -> None:
     async with open_chat(tmp_path) as (place, _, window):
 
@@ -71,7 +69,7 @@ async def test_esc_stops_a_running_answer_and_what_was_said_stays(tmp_path: Path
         assert await window.page.locator(".said").count() == 1
 
 
-@on_loop
+@in_browser
 async def test_a_reload_keeps_the_session_the_history_and_the_draft(tmp_path: Path) -> None:
     async with open_chat(tmp_path) as (_, _gateway, window):
         await window.page.get_by_role("button", name="New conversation").first.click()
@@ -87,7 +85,7 @@ async def test_a_reload_keeps_the_session_the_history_and_the_draft(tmp_path: Pa
         assert await window.page.locator(".session.is-current .session-title").inner_text() == "remember me"
 
 
-@on_loop
+@in_browser
 async def test_a_reload_in_the_middle_of_an_answer_shows_it_once(tmp_path: Path) -> None:
     async with open_chat(tmp_path) as (place, _, window):
 
@@ -109,7 +107,7 @@ async def test_a_reload_in_the_middle_of_an_answer_shows_it_once(tmp_path: Path)
         assert window.problems == []
 
 
-@on_loop
+@in_browser
 async def test_a_message_typed_while_the_gateway_is_away_is_sent_once(tmp_path: Path) -> None:
     async with stage(tmp_path) as place, browsers() as found:
         async with place.gateway() as gateway:
@@ -133,7 +131,7 @@ async def test_a_message_typed_while_the_gateway_is_away_is_sent_once(tmp_path: 
             assert window.problems == []
 
 
-@on_loop
+@in_browser
 async def test_a_turn_that_a_crash_cuts_is_answered_once_after_the_restart(tmp_path: Path) -> None:
     async with stage(tmp_path) as place, browsers() as found:
         gate = place.brain.hold("slow")
@@ -153,7 +151,7 @@ async def test_a_turn_that_a_crash_cuts_is_answered_once_after_the_restart(tmp_p
             assert await window.page.locator(".answer").count() == 1
 
 
-@on_loop
+@in_browser
 async def test_a_hostile_answer_is_words(tmp_path: Path) -> None:
     async with open_chat(tmp_path) as (place, gateway, window):
 
@@ -183,7 +181,7 @@ async def test_a_hostile_answer_is_words(tmp_path: Path) -> None:
         assert window.problems == []
 
 
-@on_loop
+@in_browser
 async def test_code_is_copied_as_it_was_written(tmp_path: Path) -> None:
     async with open_chat(tmp_path) as (place, _, window):
         code = 'if a < b:\n    print("&amp;")'
@@ -203,7 +201,7 @@ async def test_code_is_copied_as_it_was_written(tmp_path: Path) -> None:
         assert await window.page.evaluate("navigator.clipboard.readText()") == f"Run this:\n\n```python\n{code}\n```"
 
 
-@on_loop
+@in_browser
 async def test_tools_are_cards_that_tell_what_was_asked_and_what_came(tmp_path: Path) -> None:
     async with open_chat(tmp_path) as (place, _, window):
 
@@ -222,7 +220,7 @@ async def test_tools_are_cards_that_tell_what_was_asked_and_what_came(tmp_path: 
         assert "AGENTS.md" in await window.page.locator(".tool-body").first.inner_text()
 
 
-@on_loop
+@in_browser
 async def test_a_failed_turn_tells_the_reason(tmp_path: Path) -> None:
     async with open_chat(tmp_path) as (place, _, window):
 
@@ -237,7 +235,7 @@ async def test_a_failed_turn_tells_the_reason(tmp_path: Path) -> None:
         await window.page.locator(".stop").wait_for(state="hidden")
 
 
-@on_loop
+@in_browser
 async def test_a_command_is_answered_beside_the_conversation(tmp_path: Path) -> None:
     async with open_chat(tmp_path) as (place, _, window):
         await window.say("/status")
@@ -247,7 +245,7 @@ async def test_a_command_is_answered_beside_the_conversation(tmp_path: Path) -> 
         assert not place.brain.asks
 
 
-@on_loop
+@in_browser
 async def test_messages_sent_during_an_answer_wait_in_the_queue(tmp_path: Path) -> None:
     more = 'messages: { queue: { mode: "followup" } },'
     async with open_chat(tmp_path, more) as (place, _, window):
@@ -264,7 +262,7 @@ async def test_messages_sent_during_an_answer_wait_in_the_queue(tmp_path: Path) 
         assert await window.page.locator(".answer").count() == 2
 
 
-@on_loop
+@in_browser
 async def test_what_a_stop_sets_aside_stays_to_be_sent_again(tmp_path: Path) -> None:
     more = 'messages: { queue: { mode: "followup" } },'
     async with open_chat(tmp_path, more) as (place, _, window):
@@ -287,7 +285,7 @@ async def test_what_a_stop_sets_aside_stays_to_be_sent_again(tmp_path: Path) -> 
         assert window.problems == []
 
 
-@on_loop
+@in_browser
 async def test_what_happens_elsewhere_is_marked_in_the_list(tmp_path: Path) -> None:
     async with open_chat(tmp_path) as (place, gateway, window):
         await window.say("about lighthouses")
@@ -312,7 +310,7 @@ async def test_what_happens_elsewhere_is_marked_in_the_list(tmp_path: Path) -> N
         assert window.problems == []
 
 
-@on_loop
+@in_browser
 async def test_older_messages_come_when_somebody_scrolls_up(tmp_path: Path) -> None:
     async with stage(tmp_path) as place, place.gateway() as gateway, browsers() as found:
         for number in range(150):
@@ -330,7 +328,7 @@ async def test_older_messages_come_when_somebody_scrolls_up(tmp_path: Path) -> N
         assert window.problems == []
 
 
-@on_loop
+@in_browser
 async def test_a_lost_event_is_noticed_and_made_good(tmp_path: Path) -> None:
     async with stage(tmp_path) as place, place.gateway() as gateway, browsers() as found:
         window = await found.window(await login_link(gateway))
@@ -361,7 +359,7 @@ async def test_a_lost_event_is_noticed_and_made_good(tmp_path: Path) -> None:
         assert (await window.page.inner_text(".entries")).count("echo: is it lost?") == 1
 
 
-@on_loop
+@in_browser
 async def test_a_message_whose_receipt_was_lost_counts_once(tmp_path: Path) -> None:
     async with stage(tmp_path) as place, place.gateway() as gateway, browsers() as found:
         window = await found.window(await login_link(gateway))
@@ -401,7 +399,7 @@ async def test_a_message_whose_receipt_was_lost_counts_once(tmp_path: Path) -> N
         assert await window.page.locator(".answer").count() == 1
 
 
-@on_loop
+@in_browser
 async def test_a_second_tab_is_in_already_and_both_show_the_same(tmp_path: Path) -> None:
     async with open_chat(tmp_path) as (_, gateway, window):
         tab = await window.context.new_page()
@@ -414,7 +412,7 @@ async def test_a_second_tab_is_in_already_and_both_show_the_same(tmp_path: Path)
         assert len(await gateway.store.devices()) == 1
 
 
-@on_loop
+@in_browser
 async def test_what_comes_of_a_message_after_one_has_gone_elsewhere_is_there_on_coming_back(tmp_path: Path) -> None:
     async with open_chat(tmp_path) as (place, _, window):
         gate = place.brain.hold("slow")
@@ -438,7 +436,7 @@ async def test_what_comes_of_a_message_after_one_has_gone_elsewhere_is_there_on_
         assert window.problems == []
 
 
-@on_loop
+@in_browser
 async def test_events_of_other_sessions_do_not_come_over_the_wire(tmp_path: Path) -> None:
     async with stage(tmp_path) as place, place.gateway() as gateway, browsers() as found:
         window = await found.window(await login_link(gateway))
@@ -470,7 +468,7 @@ async def test_events_of_other_sessions_do_not_come_over_the_wire(tmp_path: Path
         assert len(set(heard)) == 1
 
 
-@on_loop
+@in_browser
 async def test_a_long_list_of_sessions_comes_in_pages(tmp_path: Path) -> None:
     async with stage(tmp_path) as place, place.gateway() as gateway, browsers() as found:
         for number in range(120):
@@ -485,7 +483,7 @@ async def test_a_long_list_of_sessions_comes_in_pages(tmp_path: Path) -> None:
         assert await window.page.locator(".session.is-unread").count() == 0
 
 
-@on_loop
+@in_browser
 async def test_on_a_phone_the_list_is_a_drawer(tmp_path: Path) -> None:
     async with stage(tmp_path) as place, place.gateway() as gateway, browsers() as found:
         size = {"width": 390, "height": 844}
@@ -504,7 +502,7 @@ async def test_on_a_phone_the_list_is_a_drawer(tmp_path: Path) -> None:
         assert window.problems == []
 
 
-@on_loop
+@in_browser
 async def test_every_control_has_a_name_for_those_who_listen(tmp_path: Path) -> None:
     async with open_chat(tmp_path) as (_, _gateway, window):
         await window.say("hello")

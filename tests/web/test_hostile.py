@@ -8,12 +8,9 @@ from pathlib import Path
 
 from aiohttp import web
 
-from fakes.event_loop import on_loop
 from harness.stage import stage
 from tidegate.gateway.web.files import FOLDER
-from web.browser import address, browsers, login_link, needs_chromium
-
-pytestmark = needs_chromium
+from web.browser import address, browsers, in_browser, login_link
 
 
 @asynccontextmanager
@@ -34,7 +31,7 @@ async def other_site(page: str) -> AsyncIterator[str]:
         await runner.cleanup()
 
 
-@on_loop
+@in_browser
 async def test_cve_2026_25253_no_link_makes_the_page_talk_to_another_gateway(tmp_path: Path) -> None:
     async with stage(tmp_path) as place, place.gateway() as gateway, browsers() as found:
         evil = "?gatewayUrl=ws://127.0.0.1:9/&url=ws://127.0.0.1:9/&token=theirs&session=main"
@@ -46,7 +43,7 @@ async def test_cve_2026_25253_no_link_makes_the_page_talk_to_another_gateway(tmp
         assert window.problems == []
 
 
-@on_loop
+@in_browser
 async def test_cve_2026_41335_before_login_there_are_static_files_only(tmp_path: Path) -> None:
     async with stage(tmp_path) as place, place.gateway() as gateway, browsers() as found:
         window = await found.window(address(gateway))
@@ -58,7 +55,7 @@ async def test_cve_2026_41335_before_login_there_are_static_files_only(tmp_path:
         assert "main" not in await window.page.inner_text("#app")
 
 
-@on_loop
+@in_browser
 async def test_no_other_page_can_frame_ours_or_read_it(tmp_path: Path) -> None:
     async with stage(tmp_path) as place, place.gateway() as gateway, browsers() as found:
         ours = address(gateway)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from fakes.event_loop import on_loop
 from harness.stage import stage
 from tidegate.gateway.app import Gateway
 from tidegate.gateway.plane.owner import call_as_owner
-from web.browser import Window, address, browsers, login_link, needs_chromium, open_chat
+from web.browser import Window, address, browsers, in_browser, login_link, open_chat
 
-pytestmark = needs_chromium
 ASK_FIRST = "gateway: { nodes: { pairing: { autoApproveLocal: false } } },"
 
 
@@ -36,7 +34,7 @@ def token(state_dir: Path) -> str:
     return (state_dir / "gateway.token").read_text().strip()
 
 
-@on_loop
+@in_browser
 async def test_a_link_lets_one_browser_in_once(tmp_path: Path) -> None:
     async with stage(tmp_path) as place, place.gateway() as gateway, browsers() as found:
         link = await login_link(gateway)
@@ -61,7 +59,7 @@ async def test_a_link_lets_one_browser_in_once(tmp_path: Path) -> None:
         assert [(d.approved_via, d.scopes) for d in devices] == [("bootstrap", ("operator.read", "operator.write"))]
 
 
-@on_loop
+@in_browser
 async def test_the_key_of_a_browser_cannot_be_taken_out(tmp_path: Path) -> None:
     async with open_chat(tmp_path) as (_, gateway, window):
         key = await window.page.evaluate(
@@ -79,7 +77,7 @@ async def test_the_key_of_a_browser_cannot_be_taken_out(tmp_path: Path) -> None:
         assert code.encode() not in stored
 
 
-@on_loop
+@in_browser
 async def test_a_link_in_a_tab_that_shows_the_page_counts_too(tmp_path: Path) -> None:
     async with stage(tmp_path) as place, place.gateway() as gateway, browsers() as found:
         window = await found.window(address(gateway))
@@ -89,7 +87,7 @@ async def test_a_link_in_a_tab_that_shows_the_page_counts_too(tmp_path: Path) ->
         assert "code" not in window.page.url
 
 
-@on_loop
+@in_browser
 async def test_the_token_lets_a_browser_on_this_machine_in_and_is_not_kept(tmp_path: Path) -> None:
     async with stage(tmp_path) as place, place.gateway() as gateway, browsers() as found:
         window = await found.window(address(gateway))
@@ -104,7 +102,7 @@ async def test_the_token_lets_a_browser_on_this_machine_in_and_is_not_kept(tmp_p
         assert window.problems == []
 
 
-@on_loop
+@in_browser
 async def test_two_browsers_that_wait_see_their_own_request_only(tmp_path: Path) -> None:
     async with stage(tmp_path, more=ASK_FIRST) as place, place.gateway() as gateway, browsers() as found:
         one, two = await found.window(address(gateway)), await found.window(address(gateway))
@@ -124,7 +122,7 @@ async def test_two_browsers_that_wait_see_their_own_request_only(tmp_path: Path)
         assert one.problems == two.problems == []
 
 
-@on_loop
+@in_browser
 async def test_a_revoked_browser_is_thrown_out_and_a_new_link_lets_it_in_again(tmp_path: Path) -> None:
     async with open_chat(tmp_path) as (_, gateway, window):
         device = (await gateway.store.devices())[0].id
@@ -137,7 +135,7 @@ async def test_a_revoked_browser_is_thrown_out_and_a_new_link_lets_it_in_again(t
         await window.sees(".composer")
 
 
-@on_loop
+@in_browser
 async def test_without_a_secret_a_browser_waits_or_shows_a_code(tmp_path: Path) -> None:
     more = 'gateway: { auth: { mode: "none" } },'
     async with stage(tmp_path, more=more) as place, place.gateway() as gateway, browsers() as found:
@@ -148,7 +146,7 @@ async def test_without_a_secret_a_browser_waits_or_shows_a_code(tmp_path: Path) 
         await other.sees(".composer")
 
 
-@on_loop
+@in_browser
 async def test_too_many_wrong_secrets_are_told_with_the_time_to_wait(tmp_path: Path) -> None:
     more = "gateway: { auth: { rateLimit: { maxAttempts: 2, exemptLoopback: false } } },"
     async with stage(tmp_path, more=more) as place, place.gateway() as gateway, browsers() as found:
@@ -161,7 +159,7 @@ async def test_too_many_wrong_secrets_are_told_with_the_time_to_wait(tmp_path: P
         assert re.search(r"Trying again in \d+ (seconds|minutes)", await window.page.inner_text("main"))
 
 
-@on_loop
+@in_browser
 async def test_over_plain_http_from_elsewhere_the_page_says_what_to_do(tmp_path: Path) -> None:
     more = 'gateway: { controlUi: { allowedOrigins: ["http://gate.test"] } },'
     async with stage(tmp_path, more=more) as place, place.gateway() as gateway, browsers() as found:
@@ -171,7 +169,7 @@ async def test_over_plain_http_from_elsewhere_the_page_says_what_to_do(tmp_path:
         assert window.sockets == []
 
 
-@on_loop
+@in_browser
 async def test_a_gateway_that_went_away_is_waited_for(tmp_path: Path) -> None:
     async with stage(tmp_path) as place, browsers() as found:
         async with place.gateway() as gateway:
@@ -184,7 +182,7 @@ async def test_a_gateway_that_went_away_is_waited_for(tmp_path: Path) -> None:
             await window.sees(".composer")
 
 
-@on_loop
+@in_browser
 async def test_logging_out_forgets_the_key(tmp_path: Path) -> None:
     async with open_chat(tmp_path) as (_, gateway, window):
         before = {device.id for device in await gateway.store.devices()}
@@ -197,7 +195,7 @@ async def test_logging_out_forgets_the_key(tmp_path: Path) -> None:
         assert len({device.id for device in await gateway.store.devices()} - before) == 1
 
 
-@on_loop
+@in_browser
 async def test_the_page_can_be_switched_off(tmp_path: Path) -> None:
     more = "gateway: { controlUi: { enabled: false } },"
     async with stage(tmp_path, more=more) as place, place.gateway() as gateway, browsers() as found:
