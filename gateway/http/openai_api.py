@@ -55,7 +55,8 @@ from tidegate.sessions.wakeups import Wakeups
 KEEP_LONE = 500
 """Sessions of requests without a conversation that are kept, for people who look what was asked."""
 PRUNE_EVERY = 50
-LONE_KEYS = ("agent:*:openai:*", "agent:*:openresponses:*")
+ANY_ID = "????????-????-????-????-????????????"
+"""Matches what `new_id` makes, and hardly a name that a person gives."""
 BY_REQUEST = "modelByRequest"
 """The setting of a session that says that a request chose its model."""
 MAX_MODEL = 200
@@ -119,6 +120,12 @@ def default_agent(loaded: Loaded) -> str:
     """Return the agent of a request that names none."""
     agents = loaded.config.agents
     return agents.default_agent_id or next(iter(agents.members()))
+
+
+def lone_keys(loaded: Loaded) -> list[str]:
+    """Return patterns of the keys that requests without a conversation are given, and of no others."""
+    kinds = (CHAT.name, RESPONSES.name)
+    return [f"agent:{agent}:{kind}:{ANY_ID}" for agent in loaded.config.agents.members() for kind in kinds]
 
 
 def place_of_key(loaded: Loaded, given: str, agent: str) -> Place:
@@ -243,7 +250,7 @@ class OpenAiApi:
         if self._passed % PRUNE_EVERY:
             return
         try:
-            gone = await self._gateway.store.prune_sessions(LONE_KEYS, KEEP_LONE)
+            gone = await self._gateway.store.prune_sessions(lone_keys(self._gateway.loaded), KEEP_LONE)
         except StoreError as error:
             log.warning("sessions.not_pruned", reason=str(error))
             return

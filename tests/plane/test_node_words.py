@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from fakes.event_loop import on_loop
 from plane.client import Key, RawClient, connect_params
 from plane.talking import Talk, talking
+from tidegate.config.load import load_config
 from tidegate.gateway.plane.limits import WriteBudget
 
 
-async def join(talk: Talk, key: Key, *, approve: bool = True) -> RawClient:
+async def join(talk: Talk, key: Key, *, approve: bool = True, commands: Sequence[str] = ()) -> RawClient:
     socket = await talk.http.ws_connect(f"http://127.0.0.1:{talk.gateway.port}/")
     node = RawClient(socket)
     node.challenge = (await node.frame())["payload"]
     token = (talk.stage.state_dir / "gateway.token").read_text().strip()
-    params = connect_params(client="node-host", mode="node", role="node", scopes=[], auth={"token": token})
+    params = connect_params(
+        client="node-host", mode="node", role="node", scopes=[], auth={"token": token}, commands=list(commands)
+    )
     answer = await node.say_connect(key.sign(params, node.challenge["nonce"], node.challenge["ts"]))
     assert answer["ok"], answer
     if approve:
@@ -102,3 +106,18 @@ async def test_a_node_that_never_stops_talking_is_slowed_down(tmp_path: Path) ->
         answers = [await tell(node, "voice.transcript", text="again") for _ in range(WriteBudget.LIMIT + 1)]
         assert answers[-1]["retryable"] is True
         assert "rate limit exceeded" in answers[-1]["message"]
+
+
+@on_loop
+async def test_a_command_that_the_configuration_denies_is_not_asked_for_from_then_on(tmp_path: Path) -> None:
+    async with talking(tmp_path) as talk:
+        node = await join(talk, Key(60), commands=["location.get"])
+        row = (await talk.ok("node.list"))["nodes"][0]
+        assert row["commands"] == ["location.get"]
+        talk.stage.write_config('gateway: { nodes: { commands: { deny: ["location.get"] } } },')
+        place = talk.stage.state_dir
+        talk.gateway.apply(load_config(talk.stage.config_path, environ={"HOME": str(place)}, state_dir=place))
+        assert (await talk.ok("node.list"))["nodes"][0]["commands"] == []
+        error = await talk.error("node.invoke", nodeId=row["nodeId"], command="location.get", idempotencyKey="k")
+        assert error["details"]["reason"] == "command denied"
+        assert not [event for event in node.events if event["event"] == "node.invoke.request"]

@@ -642,10 +642,13 @@ async def test_sessions_of_requests_without_a_name_are_forgotten_in_the_end(
     monkeypatch.setattr(openai_api, "PRUNE_EVERY", 5)
     async with api(tmp_path) as running:
         await running.chat("named", user="ann")
+        for key in ("notes:openai:plans", "openai:plans", "explicit:openai:0198b6a0-0000-7000-8000-000000000000"):
+            await running.chat("kept", {"x-openclaw-session-key": key})
         for number in range(10):
             await running.chat(f"lone {number}")
         keys = await running.keys()
-        assert "agent:main:openai-user:ann" in keys
-        assert len(keys) <= 1 + 2 + 5
+        assert {"agent:main:openai-user:ann", "agent:main:notes:openai:plans", "agent:main:openai:plans"} <= set(keys)
+        assert "agent:main:explicit:openai:0198b6a0-0000-7000-8000-000000000000" in keys
+        assert len(keys) <= 4 + 2 + 5
         said = running.play.rows("SELECT count(*) FROM messages")[0][0]
         assert said <= 2 * len(keys)
