@@ -66,6 +66,24 @@ class Mutator:
         frame = {"type": "req", "id": f"f{rng.random()}", "method": rng.choice(self._methods), "params": some}
         return self._text(self._damage(frame, rng.randrange(3)))
 
+    def node(self, node: str) -> str:
+        """Return a request of a node that guesses what others wait for."""
+        rng = self._random
+        params = {
+            "id": "0198b6a0-0000-7000-8000-000000000000",
+            "nodeId": node,
+            "ok": True,
+            "payload": {"a": [1]},
+            "payloadJSON": '{"a":1}',
+            "error": {"code": "X", "message": "y"},
+            "event": rng.choice(["voice.transcript", "agent.request", "chat.subscribe", "exec.finished", ""]),
+        }
+        some = {name: params[name] for name in rng.sample(sorted(params), rng.randrange(len(params) + 1))}
+        names = ["node.invoke.result", "node.event", "node.pending.pull", "skills.bins", *self._methods]
+        method = rng.choice(names[: 4 if rng.random() < 0.8 else None])
+        frame = {"type": "req", "id": f"f{rng.random()}", "method": method, "params": some}
+        return self._text(self._damage(frame, rng.randrange(3)))
+
     def _damage(self, frame: Any, times: int) -> Any:
         frame = copy.deepcopy(frame)
         for _ in range(times):
