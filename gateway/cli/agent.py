@@ -16,6 +16,7 @@ from tidegate.gateway.cli.terminal import columns, printable
 from tidegate.gateway.client.connection import Connection, Event, Gap
 from tidegate.gateway.client.dial import Kind
 from tidegate.gateway.client.errors import ClientError, Refused, Unanswered
+from tidegate.gateway.client.shape import fields, items
 from tidegate.gateway.client.tools import summary
 from tidegate.gateway.program import hint
 from tidegate.ids import new_id
@@ -66,9 +67,9 @@ class _Turn:
         """Begin the turn, or join it again after a break; returns the second response."""
         pending = await line.send("agent", self._params)
         try:
-            first = await pending.answer()
+            first = fields(await pending.answer())
             if first.get("status") != "accepted":
-                return dict(first)
+                return first
             self._session = str(first.get("sessionKey", ""))
             async with asyncio.TaskGroup() as group:
                 showing = group.create_task(self._show(line), name="agent.show")
@@ -80,7 +81,7 @@ class _Turn:
                     showing.cancel()
             if isinstance(answer, ClientError):
                 raise answer
-            return dict(answer)
+            return fields(answer)
         except asyncio.CancelledError:
             await self._abort(line)
             raise
@@ -141,11 +142,12 @@ class _Turn:
         if self._call.arguments.json:
             print(json.dumps(final, indent=2, ensure_ascii=False))
             return
-        said = (final.get("result") or {}).get("payloads") or []
+        result = fields(final.get("result"))
+        said = [fields(part) for part in items(result.get("payloads"))]
         text = "\n\n".join(str(part.get("text") or "") for part in said).strip()
         was_streamed = bool(self._shown.strip()) and text.endswith(self._shown.strip())
         self._break()
         if text and not was_streamed:
             print(render(text, self._call.style, columns()), flush=True)
-        if (final.get("result") or {}).get("meta", {}).get("aborted"):
+        if fields(result.get("meta")).get("aborted"):
             warn(f"the turn was stopped; {hint('sessions list')} shows its session")

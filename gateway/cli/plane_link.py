@@ -19,6 +19,7 @@ from tidegate.gateway.client.connection import Connection, Event, Gap
 from tidegate.gateway.client.dial import Door, Kind, connected
 from tidegate.gateway.client.errors import ClientError, Refused, Unanswered, Unreachable
 from tidegate.gateway.client.said import last_answer, text_of
+from tidegate.gateway.client.shape import fields, items
 from tidegate.gateway.client.tools import summary
 from tidegate.ids import new_id
 
@@ -89,7 +90,7 @@ class PlaneLink:
     async def _put(self, line: Connection, number: str) -> str:
         text = self._awaited.get(number, "")
         params = {"sessionKey": self._session, "message": text, "idempotencyKey": number, "deliver": False}
-        answer = await line.call("chat.send", params)
+        answer = fields(await line.call("chat.send", params))
         self._unsent.pop(number, None)
         if "aborted" in answer:
             # `/stop` is answered at once and has no run.
@@ -128,8 +129,8 @@ class PlaneLink:
                 self._line = None
 
     async def _served(self, line: Connection) -> AsyncIterator[Frame]:
-        snapshot = line.hello.get("snapshot") or {}
-        self._session = str((snapshot.get("sessionDefaults") or {}).get("mainSessionKey") or "main")
+        defaults = fields(fields(line.hello.get("snapshot")).get("sessionDefaults"))
+        self._session = str(defaults.get("mainSessionKey") or "main")
         await line.call("sessions.messages.subscribe", {"key": self._session})
         self._line = line
         yield {"type": "hello", "session": self._session, "concerns": {}}
@@ -163,15 +164,14 @@ class PlaneLink:
         if not was_sent or status == "in_flight":
             return
         if status == "ok":
-            ended = await line.call("agent.wait", {"runId": number, "timeoutMs": 0})
-            text = str((ended.get("terminalReply") or {}).get("text") or ended.get("error") or "")
+            ended = fields(await line.call("agent.wait", {"runId": number, "timeoutMs": 0}))
+            text = str(fields(ended.get("terminalReply")).get("text") or ended.get("error") or "")
         else:
             # It was answered before the gateway started anew, which does not know what was said in which run.
-            page = await line.call("chat.history", {"sessionKey": self._session, "limit": HISTORY})
-            session = page.get("sessionInfo") or {}
-            if session.get("hasActiveRun") or page.get("inFlightRun"):
+            page = fields(await line.call("chat.history", {"sessionKey": self._session, "limit": HISTORY}))
+            if fields(page.get("sessionInfo")).get("hasActiveRun") or page.get("inFlightRun"):
                 return
-            text = last_answer(page.get("messages") or [], self._awaited.get(number, ""))
+            text = last_answer(items(page.get("messages")), self._awaited.get(number, ""))
         for frame in self._over(number, text):
             yield frame
 
@@ -192,10 +192,10 @@ class PlaneLink:
         payload = event.payload
         run = str(payload.get("runId", ""))
         match event.name, payload.get("state") or payload.get("stream"):
-            case "agent", "lifecycle" if (payload.get("data") or {}).get("phase") == "start":
+            case "agent", "lifecycle" if fields(payload.get("data")).get("phase") == "start":
                 yield _fact("turn.started")
             case "agent", "tool":
-                yield from _tool(payload.get("data") or {})
+                yield from _tool(fields(payload.get("data")))
             case "chat", "delta":
                 if payload.get("replace"):
                     yield _fact("turn.started")
@@ -203,7 +203,7 @@ class PlaneLink:
             case "chat", "final":
                 yield from self._over(run, text_of(payload.get("message")))
             case "chat", "error":
-                detail = payload.get("errorDetail") or {}
+                detail = fields(payload.get("errorDetail"))
                 model = "/".join(str(detail[part]) for part in ("provider", "model") if detail.get(part))
                 reason = str(payload.get("errorMessage", ""))
                 yield _fact("turn.failed", model=model, kind=str(payload.get("errorKind", "")), reason=reason)
@@ -214,10 +214,10 @@ class PlaneLink:
             case "own.state", _:
                 yield self._state()
             case "session.message", _:
-                yield from self._typed(payload.get("message") or {})
+                yield from self._typed(fields(payload.get("message")))
 
     def _typed(self, message: dict[str, Any]) -> Iterator[Frame]:
-        run = str((message.get("__openclaw") or {}).get("runId", ""))
+        run = str(fields(message.get("__openclaw")).get("runId", ""))
         if message.get("role") == "user" and run not in self._mine:
             yield {"type": "typed", "id": f"{run}:{text_of(message)[:80]}", "text": text_of(message)}
 

@@ -20,6 +20,7 @@ from tidegate.gateway.client.connection import Connection
 from tidegate.gateway.client.dial import Door, Kind, Secret, connected
 from tidegate.gateway.client.errors import BadAddress, Denied, Forbidden, Unreachable, WrongSecret
 from tidegate.gateway.client.identity import Identity, StoredToken
+from tidegate.gateway.client.shape import fields, items
 from tidegate.gateway.program import hint
 
 T = TypeVar("T")
@@ -177,7 +178,7 @@ class Entry:
         Raises:
             Denied: A person said no, or nobody said anything.
         """
-        auth, door = line.hello.get("auth") or {}, self.door
+        auth, door = fields(line.hello.get("auth")), self.door
         is_device = auth.get("method") == "device-token" and door.address is not None and door.identity is not None
         if self._was_widened or not is_device or not error.scope:
             return False
@@ -185,18 +186,18 @@ class Entry:
             # Nobody would see whom to ask, and the token that an approval makes has to be waited for.
             raise Denied(f"{error}; run this once in a terminal to ask for it, or show the gateway's token") from error
         self._was_widened = True
-        asked = await line.call("device.scopes.requestUpgrade", {"scopes": [error.scope]})
+        asked = fields(await line.call("device.scopes.requestUpgrade", {"scopes": [error.scope]}))
         request = str(asked.get("requestId", ""))
         how = hint(f"devices approve {request}")
         warn(f"this needs {error.scope}; waiting five minutes for {how} on the gateway's machine (Ctrl-C gives up)")
-        answer = await line.call("device.scopes.waitUpgrade", {"requestId": request}, seconds=UPGRADE_SECONDS)
+        answer = fields(await line.call("device.scopes.waitUpgrade", {"requestId": request}, seconds=UPGRADE_SECONDS))
         if answer.get("status") != "approved":
             raise Denied(f"{error.scope} was not given: the request was {answer.get('status')}")
         assert door.address is not None
         assert door.identity is not None
         # The token changed with its rights; the old one is worth nothing now.
-        scopes = tuple(map(str, answer.get("scopes", ())))
-        door.identity.keep(door.address.url, StoredToken(str(answer["deviceToken"]), scopes))
+        scopes = tuple(map(str, items(answer.get("scopes"))))
+        door.identity.keep(door.address.url, StoredToken(str(answer.get("deviceToken", "")), scopes))
         self.kind = replace(self.kind, scopes=tuple(dict.fromkeys((*self.kind.scopes, error.scope))))
         return True
 

@@ -11,6 +11,7 @@ from tidegate.gateway.cli.remote import harmless, needs, run, stay
 from tidegate.gateway.cli.status import METHOD, WATCH_SECONDS
 from tidegate.gateway.client.connection import Connection
 from tidegate.gateway.client.dial import Kind
+from tidegate.gateway.client.shape import fields, items
 
 POLL_SECONDS = 1.0
 MOST_LINES, MOST_BYTES = 5_000, 1_000_000
@@ -47,9 +48,9 @@ class _Log:
 
     async def last(self, line: Connection) -> None:
         """Print the last lines."""
-        page = await line.call("logs.tail", {"limit": MOST_LINES, "maxBytes": MOST_BYTES})
-        self._cursor = int(page.get("cursor", 0))
-        for event in self._read(page.get("lines", ()))[-self._lines :]:
+        page = fields(await line.call("logs.tail", {"limit": MOST_LINES, "maxBytes": MOST_BYTES}))
+        self._cursor = _cursor(page)
+        for event in self._read(_lines(page))[-self._lines :]:
             self._show(event)
 
     async def follow(self, line: Connection) -> None:
@@ -58,10 +59,20 @@ class _Log:
             await self.last(line)
         while True:
             asked = {"cursor": self._cursor, "limit": MOST_LINES, "maxBytes": MOST_BYTES}
-            page = await line.call("logs.tail", asked)
-            for event in self._read(page.get("lines", ())):
+            page = fields(await line.call("logs.tail", asked))
+            lines = _lines(page)
+            for event in self._read(lines):
                 self._show(event)
-            is_more = int(page.get("cursor", 0)) != self._cursor and len(page.get("lines", ())) >= MOST_LINES
-            self._cursor = int(page.get("cursor", 0))
+            is_more = _cursor(page) != self._cursor and len(lines) >= MOST_LINES
+            self._cursor = _cursor(page)
             if not is_more:
                 await asyncio.sleep(POLL_SECONDS)
+
+
+def _cursor(page: Row) -> int:
+    cursor = page.get("cursor")
+    return cursor if isinstance(cursor, int) and cursor >= 0 else 0
+
+
+def _lines(page: Row) -> list[str]:
+    return [line for line in items(page.get("lines")) if isinstance(line, str)]

@@ -11,6 +11,7 @@ from tidegate.gateway.client.again import Patience
 from tidegate.gateway.client.connection import Connection, Gap
 from tidegate.gateway.client.dial import Door, Kind, connected
 from tidegate.gateway.client.errors import ClientError, NotPaired, Refused, Unanswered, Unreachable
+from tidegate.gateway.client.shape import fields, items
 from tidegate.gateway.tui.model import Entry, Model, Step
 from tidegate.gateway.tui.model import Kind as EntryKind
 from tidegate.ids import new_id
@@ -95,18 +96,19 @@ class Feed:
 
     async def _first(self, line: Connection) -> str:
         if self._wanted:
-            found = await line.call("sessions.resolve", {"key": self._wanted})
-            return str(found["key"])
-        snapshot = line.hello.get("snapshot") or {}
-        return str((snapshot.get("sessionDefaults") or {}).get("mainSessionKey") or "main")
+            found = fields(await line.call("sessions.resolve", {"key": self._wanted}))
+            return str(found.get("key") or self._wanted)
+        defaults = fields(fields(line.hello.get("snapshot")).get("sessionDefaults"))
+        return str(defaults.get("mainSessionKey") or "main")
 
     async def _load(self, line: Connection) -> None:
         """Ask for the list and the open session anew."""
         model = self._model
-        listed = await line.call("sessions.list", {"limit": SESSIONS, "includeDerivedTitles": True})
-        model.list_sessions(listed.get("sessions") or ())
+        listed = fields(await line.call("sessions.list", {"limit": SESSIONS, "includeDerivedTitles": True}))
+        model.list_sessions(fields(session) for session in items(listed.get("sessions")))
         await line.call("sessions.messages.subscribe", {"key": model.session})
-        model.load(await line.call("chat.history", {"sessionKey": model.session, "limit": PAGE}), self.now())
+        page = await line.call("chat.history", {"sessionKey": model.session, "limit": PAGE})
+        model.load(fields(page), self.now())
         self._changed()
 
     async def _listen(self, line: Connection) -> None:
@@ -154,7 +156,7 @@ class Feed:
             return
         params = {"sessionKey": session, "message": entry.text, "idempotencyKey": key, "deliver": False}
         try:
-            answer = await line.call("chat.send", params)
+            answer = fields(await line.call("chat.send", params))
         except Unanswered:
             return
         except Refused as error:
@@ -172,7 +174,7 @@ class Feed:
         session = self._model.session
 
         async def job(line: Connection) -> None:
-            done = await line.call("chat.abort", {"sessionKey": session})
+            done = fields(await line.call("chat.abort", {"sessionKey": session}))
             if not done.get("aborted"):
                 self._model.notice = "nothing runs"
 
@@ -190,7 +192,7 @@ class Feed:
             await line.call("sessions.messages.subscribe", {"key": key})
             page = await line.call("chat.history", {"sessionKey": key, "limit": PAGE})
             if self._model.session == key:
-                self._model.load(page, self.now())
+                self._model.load(fields(page), self.now())
 
         self._ask(job)
 
@@ -204,9 +206,10 @@ class Feed:
         """Make a session and go there."""
 
         async def job(line: Connection) -> None:
-            made = await line.call("sessions.create")
-            self._model.change_session(str(made["key"]), made.get("entry") or {"key": made["key"]})
-            self.open(str(made["key"]))
+            made = fields(await line.call("sessions.create"))
+            key = str(made.get("key") or self._model.session)
+            self._model.change_session(key, fields(made.get("entry")) or {"key": key})
+            self.open(key)
 
         self._ask(job)
 
@@ -222,7 +225,7 @@ class Feed:
                 asked = {"sessionKey": session, "limit": PAGE, "offset": model.older}
                 page = await line.call("chat.history", asked)
                 if (model.session, model.generation) == (session, generation):
-                    model.load_older(page)
+                    model.load_older(fields(page))
             finally:
                 self._is_loading = False
 

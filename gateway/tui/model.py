@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from tidegate.gateway.client.said import text_of
+from tidegate.gateway.client.shape import fields, items
 from tidegate.gateway.client.tools import summary
 
 MAX_ENTRIES = 2_000
@@ -160,7 +161,7 @@ class Model:
     def load(self, page: Mapping[str, Any], now: int) -> None:
         """Take the newest page of the open session's transcript, in place of what is shown."""
         kept = [entry for entry in self.entries if entry.step in (Step.UNSENT, Step.WAITING)]
-        known = _entries(page.get("messages") or ())
+        known = _entries(items(page.get("messages")))
         said = {entry.run for entry in known if entry.kind is Kind.USER}
         self.entries, self.runs = known, {}
         flight = page.get("inFlightRun")
@@ -189,7 +190,7 @@ class Model:
     def load_older(self, page: Mapping[str, Any]) -> None:
         """Take the page before what is shown."""
         room = MAX_ENTRIES - len(self.entries)
-        older = _entries(page.get("messages") or ())
+        older = _entries(items(page.get("messages")))
         self.entries[:0] = older[-room:] if room > 0 else []
         self.older = _offset(page) if room > len(older) else None
 
@@ -253,7 +254,7 @@ class Model:
         message = payload.get("message")
         if not isinstance(message, Mapping) or message.get("role") != "user":
             return
-        run = str((message.get("__openclaw") or {}).get("runId", ""))
+        run = str(fields(message.get("__openclaw")).get("runId", ""))
         if self._find(run) is None:
             self._put(Entry(Kind.USER, text_of(message)[:MAX_TEXT], run, run))
 
@@ -357,7 +358,7 @@ def _entries(messages: Sequence[Any]) -> list[Entry]:
         if not isinstance(message, Mapping):
             continue
         role, at = message.get("role"), _number(message.get("timestamp"))
-        run = str((message.get("__openclaw") or {}).get("runId", ""))
+        run = str(fields(message.get("__openclaw")).get("runId", ""))
         text = text_of(message)[:MAX_TEXT]
         if role == "toolResult":
             call = calls.get(str(message.get("toolCallId", "")))
