@@ -10,6 +10,8 @@ from fakes.event_loop import on_loop
 from plane.client import QUICK, TOKEN, Key, Plane, plane, with_rules
 from plane.talking import talking
 from tidegate.clock import MINUTE, ManualClock
+from tidegate.config.load import load_config
+from tidegate.config.reload import NONE, effect_of
 from tidegate.gateway.plane.auth import AuthSettings
 from tidegate.gateway.plane.page_methods import MAX_RENDERED, PAGE_SCOPES
 from tidegate.gateway.plane.peers import parse_networks
@@ -121,3 +123,29 @@ async def test_a_code_is_made_by_those_who_hold_everything(tmp_path: Path) -> No
         assert made["expiresAtMs"] > 0
         lesser = await talk.connect(scopes=["operator.write", "operator.pairing"])
         assert (await lesser.call("tidegate.web.code"))["error"]["details"]["code"] == "MISSING_SCOPE"
+
+
+@on_loop
+async def test_the_page_is_for_its_own_name_and_origin_only(tmp_path: Path) -> None:
+    async with talking(tmp_path) as talk:
+        url = f"http://127.0.0.1:{talk.gateway.port}"
+        for path in ("/", "/chat", "/assets/main.js"):
+            async with talk.http.get(url + path) as answer:
+                assert answer.status == 200, path
+                assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'")
+            for headers in ({"Host": "evil.example"}, {"Origin": "https://evil.example"}, {"Origin": "null"}):
+                async with talk.http.get(url + path, headers=headers) as answer:
+                    assert answer.status == 403, (path, headers)
+
+
+@on_loop
+async def test_the_page_goes_and_comes_with_the_setting_at_once(tmp_path: Path) -> None:
+    assert effect_of(("gateway", "controlUi", "enabled")) == NONE
+    async with talking(tmp_path) as talk:
+        url = f"http://127.0.0.1:{talk.gateway.port}/"
+        for enabled, status in (("false", 404), ("true", 200)):
+            talk.stage.write_config(f"gateway: {{ controlUi: {{ enabled: {enabled} }} }},")
+            path, home = talk.stage.config_path, {"HOME": str(tmp_path)}
+            talk.gateway.apply(load_config(path, environ=home, state_dir=tmp_path))
+            async with talk.http.get(url) as answer:
+                assert answer.status == status

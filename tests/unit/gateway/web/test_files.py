@@ -61,7 +61,13 @@ async def test_the_page_comes_with_the_strict_policy() -> None:
 
 @on_loop
 async def test_every_file_has_its_type_and_is_sent_once_only() -> None:
-    kinds = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".html": "text/html"}
+    kinds = {
+        ".js": "text/javascript",
+        ".css": "text/css",
+        ".svg": "image/svg+xml",
+        ".html": "text/html",
+        ".webmanifest": "application/manifest+json",
+    }
     async with served() as (http, url):
         for path in FOLDER.iterdir():
             async with http.get(f"{url}/assets/{path.name}") as answer:
