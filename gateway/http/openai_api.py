@@ -53,7 +53,7 @@ from tidegate.sessions.store import Store
 from tidegate.sessions.wakeups import Wakeups
 
 KEEP_LONE = 500
-"""Sessions of requests without a conversation that are kept, for people who look what was asked."""
+"""Sessions of Chat Completions without a conversation that are kept, for people who look what was asked."""
 PRUNE_EVERY = 50
 ANY_ID = "????????-????-????-????-????????????"
 """Matches what `new_id` makes, and hardly a name that a person gives."""
@@ -122,10 +122,9 @@ def default_agent(loaded: Loaded) -> str:
     return agents.default_agent_id or next(iter(agents.members()))
 
 
-def lone_keys(loaded: Loaded) -> list[str]:
+def lone_keys(loaded: Loaded, kind: Kind) -> list[str]:
     """Return patterns of the keys that requests without a conversation are given, and of no others."""
-    kinds = (CHAT.name, RESPONSES.name)
-    return [f"agent:{agent}:{kind}:{ANY_ID}" for agent in loaded.config.agents.members() for kind in kinds]
+    return [f"agent:{agent}:{kind.name}:{ANY_ID}" for agent in loaded.config.agents.members()]
 
 
 def place_of_key(loaded: Loaded, given: str, agent: str) -> Place:
@@ -150,7 +149,8 @@ class OpenAiApi:
         self._wakeups = wakeups
         self._answers = Answers(gateway.bus)
         self._responses: OrderedDict[str, Place] = OrderedDict()
-        self._passed = 0
+        # The first request tidies up too: a program that starts often must not keep everything.
+        self._passed = PRUNE_EVERY - 1
 
     def attach(self, app: web.Application) -> None:
         """Add the routes."""
@@ -250,7 +250,10 @@ class OpenAiApi:
         if self._passed % PRUNE_EVERY:
             return
         try:
-            gone = await self._gateway.store.prune_sessions(lone_keys(self._gateway.loaded), KEEP_LONE)
+            store, loaded = self._gateway.store, self._gateway.loaded
+            gone = await store.prune_sessions(lone_keys(loaded, CHAT), KEEP_LONE)
+            # Whoever follows a response that is still known finds its session.
+            gone += await store.prune_sessions(lone_keys(loaded, RESPONSES), MAX_RESPONSES)
         except StoreError as error:
             log.warning("sessions.not_pruned", reason=str(error))
             return
