@@ -149,6 +149,17 @@ def test_a_new_device_waits_is_approved_and_needs_no_token_afterwards(state: Pat
         # The gateway's token once more: with the answer comes the device's own.
         assert there.run("sessions", "list").returncode == 0
         assert there.run("sessions", "list", token=None).returncode == 0
+        more = there.run("config", "set", "session.dmScope", "per-peer")
+        assert "this device asks for more rights (read, write, admin)" in more.stderr
+        approved = there.at_home("devices", "approve", "--latest", "--yes").stdout
+        assert "everything, also the configuration and other devices" in approved
+        assert there.run("config", "set", "session.dmScope", "per-peer").returncode == 0
+        assert there.ok("config", "get", "session.dmScope", token=None) == "per-peer\n"
+
+
+def test_a_right_that_is_missing_is_told_where_nobody_can_answer(state: Path):
+    with elsewhere(state) as there:
+        there.ok("sessions", "list")
         denied = there.run("pairing", "list", token=None)
         assert denied.returncode == 4
         assert "does not hold operator.pairing; run this once in a terminal" in denied.stderr
