@@ -204,7 +204,7 @@ class Doorkeeper:
 
     def check_not_locked(self, peer: Peer, kind: SecretKind) -> None:
         """Raise RpcError when this address showed too many wrong secrets of a kind."""
-        wait = self.limiter.seconds_locked(peer.ip, kind)
+        wait = self.limiter.seconds_locked(peer.neighbourhood, kind)
         if wait > 0:
             raise rate_limited(wait)
 
@@ -247,9 +247,9 @@ class Doorkeeper:
         token = value.strip() if scheme.lower() == "bearer" else ""
         method = self.method_of(peer, Offered(token=token), headers)
         if method is not None:
-            await self.limiter.succeeded(peer.ip, SecretKind.SHARED)
+            await self.limiter.succeeded(peer.neighbourhood, SecretKind.SHARED)
             return method
         if not token:
             raise unauthorized(f"{self.settings.mode}_missing")
-        await self.limiter.failed(peer.ip, SecretKind.SHARED, is_local=peer.is_local)
+        await self.limiter.failed(peer.neighbourhood, SecretKind.SHARED, is_local=peer.is_local)
         raise unauthorized(f"{self.settings.mode}_mismatch")

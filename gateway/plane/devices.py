@@ -181,7 +181,7 @@ class DeviceBook:
         shown = offered.device_token or offered.token
         if not shown:
             if offered.password:
-                await keeper.limiter.failed(peer.ip, SecretKind.SHARED, is_local=peer.is_local)
+                await keeper.limiter.failed(peer.neighbourhood, SecretKind.SHARED, is_local=peer.is_local)
                 raise unauthorized(f"{_secret_mode(keeper)}_mismatch")
             raise unauthorized(f"{_secret_mode(keeper)}_missing")
         keeper.check_not_locked(peer, SecretKind.DEVICE)
@@ -196,14 +196,14 @@ class DeviceBook:
         )
         if not is_right:
             kind = SecretKind.DEVICE if offered.device_token else SecretKind.SHARED
-            await keeper.limiter.failed(peer.ip, kind, is_local=peer.is_local)
+            await keeper.limiter.failed(peer.neighbourhood, kind, is_local=peer.is_local)
             if offered.device_token:
                 raise unauthorized("device_token_mismatch")
             # A client that also has a device token may try that one.
             raise unauthorized(f"{_secret_mode(keeper)}_mismatch", next_step="retry_with_device_token", can_retry=True)
         assert device is not None
         assert token is not None
-        await keeper.limiter.succeeded(peer.ip, SecretKind.DEVICE)
+        await keeper.limiter.succeeded(peer.neighbourhood, SecretKind.DEVICE)
         if not within(asker.scopes, token.scopes):
             raise unauthorized("scope_mismatch", next_step="review_auth_configuration")
         return device
@@ -363,7 +363,7 @@ class DeviceBook:
         keeper.check_not_locked(peer, SecretKind.BOOTSTRAP)
         code = await self.store.take_setup_code(_digest(asker.offered.bootstrap_token))
         if code is None or code.role != asker.role.value or not within(asker.scopes, code.scopes):
-            await keeper.limiter.failed(peer.ip, SecretKind.BOOTSTRAP, is_local=peer.is_local)
+            await keeper.limiter.failed(peer.neighbourhood, SecretKind.BOOTSTRAP, is_local=peer.is_local)
             raise unauthorized("bootstrap_token_invalid")
         request, now = replace(self._request(asker, is_repair=False), scopes=code.scopes), self._clock.now()
         device = await self.store.change_device(

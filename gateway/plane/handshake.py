@@ -270,14 +270,14 @@ class Handshake:
             keeper.check_not_locked(peer, SecretKind.SHARED)
         method = keeper.method_of(peer, offered, headers)
         if method is not None:
-            await keeper.limiter.succeeded(peer.ip, SecretKind.SHARED)
+            await keeper.limiter.succeeded(peer.neighbourhood, SecretKind.SHARED)
         if device is not None:
             asker = Asker(peer, role, tuple(params.scopes), client_info(params), offered, method, device)
             return await self._devices.admit(asker)
         if method is None:
             if not offered.any:
                 raise _device_required()
-            await keeper.limiter.failed(peer.ip, SecretKind.SHARED, is_local=peer.is_local)
+            await keeper.limiter.failed(peer.neighbourhood, SecretKind.SHARED, is_local=peer.is_local)
             raise unauthorized(f"{keeper.settings.mode}_mismatch")
         if role is not Role.OPERATOR:
             raise _device_required()

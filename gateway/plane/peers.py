@@ -45,6 +45,14 @@ class Peer:
     proxied_by_trusted: bool = False
     origin: str | None = None
 
+    @property
+    def neighbourhood(self) -> str:
+        """Whom limits count as one: whoever has an IPv6 address has the 2^64 of its network as well (RFC 6177)."""
+        ip = _ip(self.ip)
+        if isinstance(ip, ipaddress.IPv6Address) and not ip.is_loopback:
+            return str(ipaddress.ip_network((ip, 64), strict=False))
+        return self.ip
+
 
 def parse_networks(names: Iterable[str]) -> tuple[Network, ...]:
     """Return addresses and networks. Raises ValueError for anything else."""

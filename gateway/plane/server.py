@@ -156,23 +156,23 @@ class PlaneServer:
         return await self._socket(request, is_owner=True)
 
     async def _socket(self, request: web.Request, *, is_owner: bool = False) -> web.StreamResponse:
-        ip = self.peer(request).ip
-        is_full = self._strangers.total() >= MAX_STRANGERS or self._strangers[ip] >= MAX_FROM_ONE
+        source = self.peer(request).neighbourhood
+        is_full = self._strangers.total() >= MAX_STRANGERS or self._strangers[source] >= MAX_FROM_ONE
         if is_full or self._stopping:
             raise web.HTTPServiceUnavailable(text="too many connections wait for their handshake\n")
         # Compression stays off: the protocol's gateways never accept it.
         socket = web.WebSocketResponse(
             autoping=False, max_msg_size=MAX_PAYLOAD, compress=False, timeout=self._timing.close
         )
-        self._strangers[ip] += 1
+        self._strangers[source] += 1
         try:
             await socket.prepare(request)
             gate = Gate(request, socket)
             connection = await self._let_in(request, socket, is_owner)
         finally:
-            self._strangers[ip] -= 1
-            if not self._strangers[ip]:
-                del self._strangers[ip]
+            self._strangers[source] -= 1
+            if not self._strangers[source]:
+                del self._strangers[source]
         if connection is None:
             return socket
         gate.open()
@@ -281,7 +281,7 @@ class PlaneServer:
             self.methods,
             self._budget,
             self._timing,
-            budget_key=caller.device or f"{caller.client.id}@{peer.ip}",
+            budget_key=caller.device or f"{caller.client.id}@{peer.neighbourhood}",
             transport=request.transport,
             max_buffered=self._max_buffered,
             backlog=self._backlog,

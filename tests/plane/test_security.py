@@ -174,6 +174,19 @@ async def test_cve_2026_62220_http_and_websocket_share_one_count(tmp_path: Path)
 
 
 @on_loop
+async def test_cve_2026_62220_all_addresses_of_one_customer_share_a_count(tmp_path: Path) -> None:
+    settings = with_rules(PROXIED, max_attempts=3)
+    async with plane(tmp_path, settings=settings) as running:
+        codes = []
+        for number in range(4):
+            client = await running.open(headers={"X-Forwarded-For": f"2001:db8:0:7:{number}::{number}"})
+            codes.append(await refusal(client, connect_params(auth={"token": "wrong"})))
+        assert codes == ["AUTH_TOKEN_MISMATCH"] * 3 + ["AUTH_RATE_LIMITED"]
+        neighbour = await running.open(headers={"X-Forwarded-For": "2001:db8:0:8::1"})
+        assert (await neighbour.say_connect(connect_params()))["ok"]
+
+
+@on_loop
 async def test_cve_2026_62220_wrong_device_tokens_are_counted_too(tmp_path: Path) -> None:
     settings = with_rules(PROXIED, max_attempts=2)
     far = {"X-Forwarded-For": "198.51.100.7"}

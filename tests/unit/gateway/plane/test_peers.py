@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from ipaddress import IPv6Address
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -91,3 +93,19 @@ def test_an_origin_must_be_ours_or_configured() -> None:
 def test_no_header_makes_the_checks_fail_otherwise_than_by_an_answer(host: str, origin: str) -> None:
     assert isinstance(host_is_ours(host, []), bool)
     assert isinstance(origin_is_allowed(origin, host, []), bool)
+
+
+@given(st.ip_addresses(v=6), st.integers(0, 2**64 - 1))
+def test_all_addresses_of_a_customer_count_as_one(address: IPv6Address, host: int) -> None:
+    neighbour = IPv6Address((int(address) >> 64 << 64) | host)
+    if address.ipv4_mapped or neighbour.ipv4_mapped or address.is_loopback or neighbour.is_loopback:
+        return
+    assert peer_of(str(neighbour), {}, ()).neighbourhood == peer_of(str(address), {}, ()).neighbourhood
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("192.0.2.1", "192.0.2.2"), ("2001:db8::1", "2001:db8:0:1::1"), ("::1", "::2"), ("127.0.0.1", "::1"), ("", "x")],
+)
+def test_others_do_not(one: str, other: str) -> None:
+    assert peer_of(one, {}, ()).neighbourhood != peer_of(other, {}, ()).neighbourhood
