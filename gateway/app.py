@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
@@ -27,6 +26,7 @@ from tidegate.clock import Clock, SystemClock
 from tidegate.config.load import Loaded
 from tidegate.events import Address, MessageEvent
 from tidegate.faults import Faults
+from tidegate.gateway.accounts import Accounts
 from tidegate.gateway.admission import Judge
 from tidegate.gateway.agents import AgentFactory, StoredCooldowns
 from tidegate.gateway.bus import EventBus
@@ -67,8 +67,6 @@ from tidegate.sessions.worker import SessionWorkers
 
 DRAIN_TURNS_SECONDS = 30.0
 DRAIN_OUTBOX_SECONDS = 5.0
-STOP_ACCOUNT_SECONDS = 10.0
-"""How long whoever stops an account waits to hear that it is disconnected."""
 KEEPALIVE_SECONDS = 60.0
 """How long an unused connection to a platform or model stays open: a new one costs a TLS handshake."""
 SWITCH_INTERVAL = 0.0005
@@ -78,22 +76,6 @@ FindAccounts = Callable[[Loaded, AdapterServices], list[AccountSpec]]
 """Finds the accounts that a configuration asks for."""
 
 log = structlog.get_logger("gateway")
-
-
-@dataclass(frozen=True, slots=True)
-class _Supervised:
-    """One account's supervisor and the task that it runs in."""
-
-    fingerprint: str
-    supervisor: Supervisor
-    task: asyncio.Task[None]
-
-
-async def _after(older: asyncio.Task[None] | None, supervisor: Supervisor) -> None:
-    """Run a supervisor once the one before it has let go: two connections would take messages from each other."""
-    if older is not None:
-        await asyncio.wait([older])
-    await supervisor.run()
 
 
 class Gateway:
@@ -138,9 +120,7 @@ class Gateway:
         self._adapter_services = AdapterServices(http, clock, site.state_dir)
         self._rules: Ruleset = build_ruleset(loaded)
         self._agents = self._agent_factory(loaded)
-        self._supervised: dict[tuple[str, str], _Supervised] = {}
-        self._ending: dict[tuple[str, str], asyncio.Task[None]] = {}
-        self._group: asyncio.TaskGroup | None = None
+        self.accounts = Accounts(self.connections, self._supervisor)
         self._build()
         methods = [*desk_methods(self._desk), *page_methods(self)]
         self.plane = build_plane(self, self._desk.hub, methods, CAPABILITIES, self._desk.nodes, timing=timing)
@@ -217,15 +197,15 @@ class Gateway:
         await self.plane.load()
         specs = self._find_accounts(self.loaded, self._adapter_services)
         self.renderers.use(specs)
-        async with asyncio.TaskGroup() as self._group:
-            self._supervise(specs)
+        async with asyncio.TaskGroup() as group:
+            self.accounts.begin(group, [*self._own_accounts(), *specs])
             owned = [
-                self._group.create_task(self.workers.run(), name="workers"),
-                self._group.create_task(self.outbox.run(), name="outbox"),
-                self._group.create_task(self._commands.run(), name="commands"),
-                self._group.create_task(self._reporter.run(), name="reports"),
-                self._group.create_task(self.plane.server.run(), name="plane"),
-                self._group.create_task(self._desk.streams.run(), name="plane.streams"),
+                group.create_task(self.workers.run(), name="workers"),
+                group.create_task(self.outbox.run(), name="outbox"),
+                group.create_task(self._commands.run(), name="commands"),
+                group.create_task(self._reporter.run(), name="reports"),
+                group.create_task(self.plane.server.run(), name="plane"),
+                group.create_task(self._desk.streams.run(), name="plane.streams"),
             ]
             try:
                 async with serve_unix(self._local_app(), self.site.socket), self._serve_http() as self.port:
@@ -234,7 +214,8 @@ class Gateway:
                     await stop.wait()
                     await self._drain()
             finally:
-                for task in [*owned, *(row.task for row in self._supervised.values())]:
+                self.accounts.cancel()
+                for task in owned:
                     task.cancel()
 
     def _local_app(self) -> web.Application:
@@ -251,77 +232,34 @@ class Gateway:
         """Stop taking messages, let running turns and outgoing parts end, each within its time."""
         log.info("gateway.draining", running=self.workers.stats().running)
         self.ready.clear()
-        for row in self._supervised.values():
-            row.supervisor.stop_reading()
+        self.accounts.stop_reading()
         if not await self.workers.drain(DRAIN_TURNS_SECONDS):
             log.warning("gateway.turns_cut", running=self.workers.stats().running)
         await self.outbox.drain(DRAIN_OUTBOX_SECONDS)
 
-    def _supervise(self, specs: list[AccountSpec]) -> None:
-        """Start a supervisor for each account that has none, or whose settings changed; stop those left over."""
-        terminal = AccountSpec(CHANNEL, ACCOUNT, lambda hooks: TerminalAdapter(self.hub, hooks), render_terminal, "")
-        webchat = AccountSpec(webchat_adapter.CHANNEL, webchat_adapter.ACCOUNT, self._webchat, render_webchat, "")
-        wanted = {(spec.channel, spec.account): spec for spec in [terminal, webchat, *specs]}
-        for key, row in list(self._supervised.items()):
-            if key not in wanted or wanted[key].fingerprint != row.fingerprint:
-                self._end(key)
-        assert self._group is not None
-        for key, spec in wanted.items():
-            if key not in self._supervised:
-                supervisor = Supervisor(
-                    spec.channel,
-                    spec.account,
-                    spec.build,
-                    receive=self._receive,
-                    store=self.store,
-                    connections=self.connections,
-                    bus=self.bus,
-                    clock=self.clock,
-                    faults=self._faults,
-                    commands=COMMAND_MENU,
-                )
-                work = _after(self._ending.get(key), supervisor)
-                task = self._group.create_task(work, name=f"supervisor:{key[0]}/{key[1]}")
-                self._supervised[key] = _Supervised(spec.fingerprint, supervisor, task)
+    def _own_accounts(self) -> list[AccountSpec]:
+        """Return the places to talk that every gateway has: the terminal, and clients of the control plane."""
+        return [
+            AccountSpec(CHANNEL, ACCOUNT, lambda hooks: TerminalAdapter(self.hub, hooks), render_terminal, ""),
+            AccountSpec(webchat_adapter.CHANNEL, webchat_adapter.ACCOUNT, self._webchat, render_webchat, ""),
+        ]
 
-    def _end(self, key: tuple[str, str]) -> asyncio.Task[None]:
-        """Disconnect an account; whoever connects it again waits until it is."""
-        task = self._supervised.pop(key).task
-        self.connections.remove(*key)
-        self._ending[key] = task
-
-        def ended(_: asyncio.Task[None]) -> None:
-            if self._ending.get(key) is task:
-                del self._ending[key]
-
-        task.add_done_callback(ended)
-        task.cancel()
-        return task
+    def _supervisor(self, spec: AccountSpec) -> Supervisor:
+        return Supervisor(
+            spec.channel,
+            spec.account,
+            spec.build,
+            receive=self._receive,
+            store=self.store,
+            connections=self.connections,
+            bus=self.bus,
+            clock=self.clock,
+            faults=self._faults,
+            commands=COMMAND_MENU,
+        )
 
     def _webchat(self, hooks: AdapterHooks) -> WebchatAdapter:
         return WebchatAdapter(self._desk.streams.show, hooks)
-
-    async def stop_account(self, channel: str, account: str) -> bool:
-        """Disconnect an account until it is started again, or the configuration is read again.
-
-        Returns once it is disconnected, or takes too long for that; nobody else connects it meanwhile.
-        """
-        if (channel, account) not in self._supervised:
-            return False
-        task = self._end((channel, account))
-        stopped = self.connections.add(channel, account)
-        stopped.state, stopped.reason = ConnectionState.STOPPED, "stopped by an operator"
-        await asyncio.wait([task], timeout=STOP_ACCOUNT_SECONDS)
-        return True
-
-    def start_account(self, channel: str, account: str) -> bool:
-        """Connect an account that was stopped."""
-        if (channel, account) in self._supervised:
-            return False
-        row = self.connections.add(channel, account)
-        row.state, row.reason = ConnectionState.CONNECTING, ""
-        self._supervise(self._find_accounts(self.loaded, self._adapter_services))
-        return (channel, account) in self._supervised
 
     async def _receive(self, events: Sequence[MessageEvent], cursor: CursorUpdate | None) -> None:
         await self.inbound.receive(events, cursor)
@@ -352,7 +290,7 @@ class Gateway:
         self.outbox.max_age = loaded.config.messages.outbox.max_age.total_seconds()
         specs = self._find_accounts(loaded, self._adapter_services)
         self.renderers.use(specs)
-        self._supervise(specs)
+        self.accounts.use([*self._own_accounts(), *specs])
 
     def _judge(self) -> Judge:
         return Judge(

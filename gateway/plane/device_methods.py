@@ -139,7 +139,7 @@ class _Devices:
             raise self._lacks(call.caller, request)
         now = self._hub.clock.now()
         settled = await self._store.settle_device_request(
-            request.id, "approved", lambda asked, found: book.granted(asked, found, "owner", now)
+            request.id, "approved", lambda asked, found: book.mint.granted(asked, found, "owner", now)
         )
         if settled is None or settled[1] is None:
             raise RpcError(Code.INVALID_REQUEST, "unknown requestId")
@@ -226,7 +226,7 @@ class _Devices:
                 raise RpcError(Code.INVALID_REQUEST, "unknown deviceId/role")
             if params.scopes and set(params.scopes) != set(old.scopes):
                 raise RpcError(Code.INVALID_REQUEST, "rotation keeps the scopes of a token; ask for an upgrade instead")
-            return replace(device, tokens=_with(device, book.renewed(device.id, old, now)))
+            return replace(device, tokens=_with(device, book.mint.renewed(device.id, old, now)))
 
         await self._change_token(call, renew)
         device = await self._store.device(params.deviceId)
@@ -240,7 +240,7 @@ class _Devices:
             "rotatedAtMs": token.rotated_at // 1000,
         }
         if caller.device == params.deviceId and caller.method == "device-token" and caller.role.value == params.role:
-            answer |= {"tokenDelivery": "in-band", "token": book.token_text(params.deviceId, token)}
+            answer |= {"tokenDelivery": "in-band", "token": book.mint.text(params.deviceId, token)}
             self._close_others(caller)
             self._book.tell_changed(params.deviceId, caller)
             return answer
@@ -299,7 +299,7 @@ class _Devices:
                 token = device.token(request.role) if device is not None else None
                 if device is None or token is None or token.revoked_at:
                     return {"status": "rejected"}
-                text = self._book.token_text(device.id, token)
+                text = self._book.mint.text(device.id, token)
                 return {"status": "approved", "deviceToken": text, "scopes": list(token.scopes)}
             if request.decision:
                 return {"status": "rejected"}

@@ -7,9 +7,6 @@ that each connect can repeat it.
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
 import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -21,12 +18,13 @@ from tidegate.clock import MINUTE, Clock
 from tidegate.gateway.plane.auth import Doorkeeper, keep_secret, same, unauthorized
 from tidegate.gateway.plane.contract import Caller, Code, PlaneEvent, Role, RpcError, Scope, covers
 from tidegate.gateway.plane.device_rows import request_row
+from tidegate.gateway.plane.device_tokens import TokenMint, digest_of
 from tidegate.gateway.plane.handshake import BROWSER_CLIENTS, Asker, Grant, Refused
 from tidegate.gateway.plane.hub import Hub
 from tidegate.gateway.plane.limits import SecretKind
 from tidegate.gateway.plane.reach import Reach
 from tidegate.ids import new_id
-from tidegate.sessions.devices import About, Device, DeviceRequest, DeviceStore, DeviceToken, SetupCode
+from tidegate.sessions.devices import About, Device, DeviceRequest, DeviceStore, SetupCode
 
 SECRET_FILE = "device.secret"
 REQUEST_LIFE = 5 * MINUTE
@@ -88,7 +86,7 @@ class DeviceBook:
         self.reach = reach
         self._doorkeeper = doorkeeper
         self._clock = clock
-        self._key = keep_secret(state_dir / SECRET_FILE).encode()
+        self.mint = TokenMint(keep_secret(state_dir / SECRET_FILE).encode())
 
     @property
     def auth_mode(self) -> str:
@@ -192,7 +190,7 @@ class DeviceBook:
             and device.public_key == asker.device.public_key
             and token is not None
             and not token.revoked_at
-            and same(_digest(shown), token.digest)
+            and same(digest_of(shown), token.digest)
         )
         if not is_right:
             kind = SecretKind.DEVICE if offered.device_token else SecretKind.SHARED
@@ -229,13 +227,13 @@ class DeviceBook:
             raise unauthorized("device_token_mismatch")
         issued = (token.rotated_at or token.created_at) // 1000
         scopes = asker.scopes if asker.role is Role.OPERATOR else ()
-        return Grant(frozenset(scopes), scopes, method, self.token_text(device.id, token), issued)
+        return Grant(frozenset(scopes), scopes, method, self.mint.text(device.id, token), issued)
 
     async def _approve_silently(self, asker: Asker) -> Device:
         request = self._request(asker, is_repair=False)
         now = self._clock.now()
         device = await self.store.change_device(
-            request.device, lambda found: self.granted(request, found, "silent", now)
+            request.device, lambda found: self.mint.granted(request, found, "silent", now)
         )
         assert device is not None
         log.info("device.paired", device=device.id[:12], via="silent", role=request.role)
@@ -298,76 +296,22 @@ class DeviceBook:
             now + REQUEST_LIFE,
         )
 
-    def granted(self, request: DeviceRequest, found: Device | None, via: str, now: int) -> Device:
-        """Return a device with what a request asked for; its token for that role becomes another one."""
-        if found is not None and found.public_key != request.public_key:
-            found = None
-        old = found.token(request.role) if found is not None else None
-        scopes = _joined(old.scopes if old is not None and not old.revoked_at else (), request.scopes)
-        created = old.created_at if old is not None else now
-        token = self._new_token(request.device, request.role, scopes, created)
-        if old is not None:
-            token = replace(token, rotated_at=now, used_at=old.used_at)
-        if found is None:
-            operator = scopes if request.role == Role.OPERATOR else ()
-            return Device(
-                request.device,
-                request.public_key,
-                request.about,
-                (request.role,),
-                operator,
-                via,
-                now,
-                now,
-                tokens=(token,),
-            )
-        operator = scopes if request.role == Role.OPERATOR else found.scopes
-        about = replace(request.about, name=request.about.name, label=found.about.label)
-        # A node that lost its rights once has to be approved anew in all it offers.
-        fresh = request.role == Role.NODE and (old is None or old.revoked_at)
-        return replace(
-            found,
-            node=None if fresh else found.node,
-            about=about,
-            roles=_joined(found.roles, (request.role,)),
-            scopes=operator,
-            approved_via=via,
-            approved_at=now,
-            tokens=(*(t for t in found.tokens if t.role != request.role), token),
-        )
-
-    def renewed(self, device: str, old: DeviceToken, now: int) -> DeviceToken:
-        """Return a token with the same rights and another text."""
-        return replace(
-            self._new_token(device, old.role, old.scopes, old.created_at), rotated_at=now, used_at=old.used_at
-        )
-
-    def _new_token(self, device: str, role: str, scopes: tuple[str, ...], created: int) -> DeviceToken:
-        # The generation is random, not counted: a device that is removed and paired again gets no old token back.
-        token = DeviceToken(role, scopes, secrets.token_urlsafe(16), "", created)
-        return replace(token, digest=_digest(self.token_text(device, token)))
-
-    def token_text(self, device: str, token: DeviceToken) -> str:
-        """Return the token itself, for its own device only."""
-        message = f"{device}|{token.role}|{token.generation}".encode()
-        return base64.urlsafe_b64encode(hmac.digest(self._key, message, "sha256")).rstrip(b"=").decode()
-
     async def new_setup_code(self, role: str, scopes: tuple[str, ...]) -> tuple[str, int]:
         """Return a token that pairs one device, once, and when it expires (microseconds UTC)."""
         text, expires = secrets.token_urlsafe(24), self._clock.now() + SETUP_LIFE
-        await self.store.add_setup_code(SetupCode(_digest(text), role, scopes, expires))
+        await self.store.add_setup_code(SetupCode(digest_of(text), role, scopes, expires))
         return text, expires
 
     async def _use_setup_code(self, asker: Asker) -> Device:
         peer, keeper = asker.peer, self._doorkeeper
         keeper.check_not_locked(peer, SecretKind.BOOTSTRAP)
-        code = await self.store.take_setup_code(_digest(asker.offered.bootstrap_token))
+        code = await self.store.take_setup_code(digest_of(asker.offered.bootstrap_token))
         if code is None or code.role != asker.role.value or not within(asker.scopes, code.scopes):
             await keeper.limiter.failed(peer.neighbourhood, SecretKind.BOOTSTRAP, is_local=peer.is_local)
             raise unauthorized("bootstrap_token_invalid")
         request, now = replace(self._request(asker, is_repair=False), scopes=code.scopes), self._clock.now()
         device = await self.store.change_device(
-            request.device, lambda found: self.granted(request, found, "bootstrap", now)
+            request.device, lambda found: self.mint.granted(request, found, "bootstrap", now)
         )
         assert device is not None
         log.info("device.paired", device=device.id[:12], via="bootstrap", role=request.role)
@@ -381,16 +325,8 @@ class DeviceBook:
         return role == Role.OPERATOR and within(scopes, caller.scopes)
 
 
-def _digest(token: str) -> str:
-    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
-
-
 def _secret_mode(keeper: Doorkeeper) -> str:
     return "password" if keeper.settings.mode == "password" else "token"
-
-
-def _joined(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*old, *new)))
 
 
 def _pairing_details(asker: Asker, device: Device | None, why: str, pending: DeviceRequest) -> dict[str, object]:

@@ -54,7 +54,7 @@ async def test_an_account_is_connected_again_only_when_its_older_connection_has_
         await talk.client.socket.send_json(
             {"type": "req", "id": "stop", "method": "channels.stop", "params": {"channel": "telegram"}}
         )
-        await platform.until(lambda: not talk.gateway._supervised.get(("telegram", "default")))
+        await platform.until(lambda: not talk.gateway.accounts.is_supervised("telegram", "default"))
         answer = await other.call("channels.start", {"channel": "telegram"})
         assert answer["payload"]["started"] is True
         await asyncio.sleep(0)

@@ -107,19 +107,19 @@ class Channels:
     async def stop(self, call: Call) -> Any:
         """Disconnect an account."""
         channel, account = self._account(call.params, call.method)
-        stopped = await self._desk.gateway.stop_account(channel, account)
+        stopped = await self._desk.gateway.accounts.stop(channel, account)
         return {"ok": True, "channel": channel, "accountId": account, "stopped": stopped}
 
     async def start(self, call: Call) -> Any:
         """Connect an account that was stopped."""
         channel, account = self._account(call.params, call.method)
-        started = self._desk.gateway.start_account(channel, account)
+        started = self._desk.gateway.accounts.start(channel, account)
         return {"ok": True, "channel": channel, "accountId": account, "started": started}
 
     async def logout(self, call: Call) -> Any:
         """Disconnect an account and take its token out of the configuration; one in a variable stays in force."""
         channel, account = self._account(call.params, call.method)
-        await self._desk.gateway.stop_account(channel, account)
+        await self._desk.gateway.accounts.stop(channel, account)
         settings = Settings(self._desk)
         plain, base_hash = await settings.read()
         changes: list[tuple[KeyPath, object]] = [(path, REMOVED) for path in _logins(plain, channel, account)]

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from tidegate.clock import Clock
 from tidegate.config.load import Loaded
+from tidegate.gateway.accounts import Accounts
 from tidegate.gateway.agents import AgentFactory
 from tidegate.gateway.connections import Connections
 from tidegate.gateway.control import Control
@@ -37,6 +38,7 @@ class OperatedGateway(Protocol):
     control: Control
     inbound: Inbound
     connections: Connections
+    accounts: Accounts
     clock: Clock
     wakeups: Wakeups
     settings: SessionSettings
@@ -45,14 +47,6 @@ class OperatedGateway(Protocol):
     @property
     def agents(self) -> AgentFactory:
         """The agents of the configuration in force."""
-        ...
-
-    async def stop_account(self, channel: str, account: str) -> bool:
-        """Disconnect an account until it is started again; False when there is none."""
-        ...
-
-    def start_account(self, channel: str, account: str) -> bool:
-        """Connect an account that was stopped; False when there is none."""
         ...
 
 
