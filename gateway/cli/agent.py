@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from contextlib import aclosing
 from typing import Any
 
 from tidegate.gateway.cli.call import Call, warn
@@ -99,11 +100,12 @@ class _Turn:
 
     async def _show(self, line: Connection) -> None:
         try:
-            async for event in line.events():
-                if isinstance(event, Gap) or event.payload.get("runId") != self._params["idempotencyKey"]:
-                    continue
-                if self._streams and event.name == "agent":
-                    self._draw(event)
+            async with aclosing(line.events()) as events:
+                async for event in events:
+                    if isinstance(event, Gap) or event.payload.get("runId") != self._params["idempotencyKey"]:
+                        continue
+                    if self._streams and event.name == "agent":
+                        self._draw(event)
         except ClientError:
             # Whoever waits for the answer hears of the break as well.
             return

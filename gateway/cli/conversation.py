@@ -113,22 +113,23 @@ class Conversation:
                 self._screen.say(self._style.paint(f"not sent: {printable(reason)}", "red"))
 
     async def _read(self) -> None:
-        async for frame in self._link.frames():
-            match frame["type"]:
-                case "hello":
-                    self._connected(frame)
-                case "lost":
-                    self._lost(str(frame.get("reason", "")))
-                case "refused" | "error":
-                    self._screen.say(self._style.paint(f"not sent: {printable(str(frame.get('text', '')))}", "red"))
-                case "reply":
-                    self._reply(frame)
-                case "fact":
-                    self._fact(frame)
-                case "typed":
-                    self._typed(frame)
-                case _:
-                    pass
+        async with contextlib.aclosing(self._link.frames()) as frames:
+            async for frame in frames:
+                match frame["type"]:
+                    case "hello":
+                        self._connected(frame)
+                    case "lost":
+                        self._lost(str(frame.get("reason", "")))
+                    case "refused" | "error":
+                        self._screen.say(self._style.paint(f"not sent: {printable(str(frame.get('text', '')))}", "red"))
+                    case "reply":
+                        self._reply(frame)
+                    case "fact":
+                        self._fact(frame)
+                    case "typed":
+                        self._typed(frame)
+                    case _:
+                        pass
 
     def _connected(self, frame: dict[str, Any]) -> None:
         self._session = str(frame.get("session", ""))
@@ -265,9 +266,9 @@ def tail(text: str) -> str:
 
 
 def failure_line(data: dict[str, Any]) -> str:
-    """Return what the owner may know about a turn that failed: the model, the kind of failure and the reason."""
-    kind, reason = str(data.get("kind", "")), " ".join(str(data.get("reason", "")).split())
-    told = ": ".join(part for part in (str(data.get("model") or ""), kind, "" if reason == kind else reason) if part)
+    """Return what the owner may know about a turn that failed: the model, and the reason or else the kind."""
+    reason = " ".join(str(data.get("reason", "")).split()) or str(data.get("kind", ""))
+    told = ": ".join(part for part in (str(data.get("model") or ""), reason) if part)
     return printable(f"  ✗ {told}"[:MAX_REASON])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any, Protocol
 
 import aiohttp
@@ -41,8 +41,11 @@ class Link(Protocol):
         """Ask whether anything is still to come; a `state` frame answers."""
         ...
 
-    def frames(self) -> AsyncIterator[Frame]:
-        """Yield frames; `{"type": "lost"}` says that the connection broke or cannot be made."""
+    def frames(self) -> AsyncGenerator[Frame, None]:
+        """Yield frames; `{"type": "lost"}` says that the connection broke or cannot be made.
+
+        Whoever stops reading closes it: a connection hangs on it.
+        """
         ...
 
 
@@ -77,7 +80,7 @@ class ChatLink:
         """Ask whether anything is still to come; a `state` frame answers."""
         await self._put({"ask": "state"})
 
-    async def frames(self) -> AsyncIterator[Frame]:
+    async def frames(self) -> AsyncGenerator[Frame, None]:
         """Yield frames for ever; `{"type": "lost"}` says that the connection broke or cannot be made."""
         connector = aiohttp.UnixConnector(path=str(self._site.socket))
         async with aiohttp.ClientSession(connector=connector) as http:
@@ -89,8 +92,9 @@ class ChatLink:
                         )
                     for message_id, text in list(self._unsent.items()):
                         await self._put({"id": message_id, "text": text})
-                    async for frame in self._receive(self._socket):
-                        yield frame
+                    async with contextlib.aclosing(self._receive(self._socket)) as received:
+                        async for frame in received:
+                            yield frame
                 except (aiohttp.ClientError, OSError, TimeoutError):
                     pass
                 finally:
@@ -98,7 +102,7 @@ class ChatLink:
                 yield {"type": "lost"}
                 await asyncio.sleep(RETRY_SECONDS)
 
-    async def _receive(self, socket: aiohttp.ClientWebSocketResponse) -> AsyncIterator[Frame]:
+    async def _receive(self, socket: aiohttp.ClientWebSocketResponse) -> AsyncGenerator[Frame, None]:
         try:
             async for message in socket:
                 if message.type is not aiohttp.WSMsgType.TEXT:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import aclosing
 from typing import Any
 
 from tidegate.errors import TidegateError
@@ -69,28 +70,29 @@ async def _exchange(
     async with asyncio.TaskGroup() as group:
         asking = group.create_task(_keep_asking(link), name="chat.asking")
         try:
-            async for frame in link.frames():
-                match frame["type"]:
-                    case "hello":
-                        was_connected = True
-                    case "lost" if not was_connected:
-                        raise Unreachable(
-                            str(frame.get("reason") or "")
-                            or f"no gateway runs here; start one with {hint('up')} or {hint('gateway run')}"
-                        )
-                    case "refused":
-                        raise NotTaken(str(frame.get("text", "the gateway did not take the message")))
-                    case "reply":
-                        show(frame)
-                        await link.ask_state()
-                    case "fact" if frame.get("name") == "turn.failed":
-                        failed(frame.get("data") or {})
-                    case "fact" if frame.get("name") == "turn.ended":
-                        await link.ask_state()
-                    case "state" if not frame["busy"] and not link.unconfirmed:
-                        return
-                    case _:
-                        pass
+            async with aclosing(link.frames()) as frames:
+                async for frame in frames:
+                    match frame["type"]:
+                        case "hello":
+                            was_connected = True
+                        case "lost" if not was_connected:
+                            raise Unreachable(
+                                str(frame.get("reason") or "")
+                                or f"no gateway runs here; start one with {hint('up')} or {hint('gateway run')}"
+                            )
+                        case "refused":
+                            raise NotTaken(str(frame.get("text", "the gateway did not take the message")))
+                        case "reply":
+                            show(frame)
+                            await link.ask_state()
+                        case "fact" if frame.get("name") == "turn.failed":
+                            failed(frame.get("data") or {})
+                        case "fact" if frame.get("name") == "turn.ended":
+                            await link.ask_state()
+                        case "state" if not frame["busy"] and not link.unconfirmed:
+                            return
+                        case _:
+                            pass
         except TidegateError as error:
             failure: TidegateError | None = error
         else:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
 from typing import Any
 
 from tidegate.gateway.cli.call import Call
@@ -106,7 +107,7 @@ class PlaneLink:
     def _ask_state(self, line: Connection) -> None:
         line.tell(Event(STATE, {"sessionKey": self._session}))
 
-    async def frames(self) -> AsyncIterator[Frame]:
+    async def frames(self) -> AsyncGenerator[Frame, None]:
         """Yield frames until the gateway does not let us in any more; `lost` says that the connection broke.
 
         Raises:
@@ -117,8 +118,9 @@ class PlaneLink:
             try:
                 async with connected(self.door, KIND) as line:
                     patience.reset()
-                    async for frame in self._served(line):
-                        yield frame
+                    async with aclosing(self._served(line)) as served:
+                        async for frame in served:
+                            yield frame
             except ClientError as error:
                 seconds = patience.seconds(error)
                 if seconds is None:
@@ -128,41 +130,37 @@ class PlaneLink:
             finally:
                 self._line = None
 
-    async def _served(self, line: Connection) -> AsyncIterator[Frame]:
+    async def _served(self, line: Connection) -> AsyncGenerator[Frame, None]:
         defaults = fields(fields(line.hello.get("snapshot")).get("sessionDefaults"))
         self._session = str(defaults.get("mainSessionKey") or "main")
         await line.call("sessions.messages.subscribe", {"key": self._session})
         self._line = line
         yield {"type": "hello", "session": self._session, "concerns": {}}
-        for number in list(self._awaited):
-            async for frame in self._taken_up(line, number):
-                yield frame
-        async for event in line.events():
-            if isinstance(event, Gap):
-                async for frame in self._after_gap(line):
-                    yield frame
-                continue
-            if event.payload.get("sessionKey") == self._session:
-                for frame in self._drawn(event):
-                    yield frame
+        for frame in await self._all_taken_up(line):
+            yield frame
+        async with aclosing(line.events()) as events:
+            async for event in events:
+                if isinstance(event, Gap):
+                    yield _fact("turn.started")
+                    for frame in await self._all_taken_up(line):
+                        yield frame
+                elif event.payload.get("sessionKey") == self._session:
+                    for frame in self._drawn(event):
+                        yield frame
 
-    async def _after_gap(self, line: Connection) -> AsyncIterator[Frame]:
-        yield _fact("turn.started")
-        for number in list(self._awaited):
-            async for frame in self._taken_up(line, number):
-                yield frame
+    async def _all_taken_up(self, line: Connection) -> list[Frame]:
+        return [frame for number in list(self._awaited) for frame in await self._taken_up(line, number)]
 
-    async def _taken_up(self, line: Connection, number: str) -> AsyncIterator[Frame]:
-        """Say a message again under its key, and yield what came of it meanwhile."""
+    async def _taken_up(self, line: Connection, number: str) -> list[Frame]:
+        """Say a message again under its key; returns what came of it meanwhile."""
         was_sent = number not in self._unsent
         try:
             status = await self._put(line, number)
         except Refused as error:
             self._forget(number)
-            yield {"type": "refused", "id": number, "text": str(error)}
-            return
+            return [{"type": "refused", "id": number, "text": str(error)}]
         if not was_sent or status == "in_flight":
-            return
+            return []
         if status == "ok":
             ended = fields(await line.call("agent.wait", {"runId": number, "timeoutMs": 0}))
             text = str(fields(ended.get("terminalReply")).get("text") or ended.get("error") or "")
@@ -170,10 +168,9 @@ class PlaneLink:
             # It was answered before the gateway started anew, which does not know what was said in which run.
             page = fields(await line.call("chat.history", {"sessionKey": self._session, "limit": HISTORY}))
             if fields(page.get("sessionInfo")).get("hasActiveRun") or page.get("inFlightRun"):
-                return
+                return []
             text = last_answer(items(page.get("messages")), self._awaited.get(number, ""))
-        for frame in self._over(number, text):
-            yield frame
+        return list(self._over(number, text))
 
     def _over(self, run: str, text: str) -> Iterator[Frame]:
         if run in self._ended:

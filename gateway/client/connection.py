@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any
 
@@ -139,7 +139,7 @@ class Connection:
         """Put something of our own behind what the gateway has told so far."""
         self._put(event)
 
-    async def events(self) -> AsyncIterator[Event | Gap]:
+    async def events(self) -> AsyncGenerator[Event | Gap, None]:
         """Yield what the gateway tells, in order, until the connection ends.
 
         Raises:

@@ -88,7 +88,7 @@ async def connected(door: Door, kind: Kind) -> AsyncIterator[Connection]:
         ClientError: It is not possible; the text says what to do. In the block, what the connection's methods raise.
         BadIdentity: Our stored identity cannot be used.
     """
-    failure: TidegateError | None = None
+    failure: TidegateError | OSError | GeneratorExit | None = None
     async with _session(door) as http:
         socket, hello = await _come_in(http, door, kind)
         connection = Connection(socket, hello, door.name)
@@ -96,7 +96,7 @@ async def connected(door: Door, kind: Kind) -> AsyncIterator[Connection]:
             reading = group.create_task(connection.read(), name="client.read")
             try:
                 yield connection
-            except TidegateError as error:
+            except (TidegateError, OSError, GeneratorExit) as error:
                 # Out of the group as it is: a group would wrap it.
                 failure = error
             finally:

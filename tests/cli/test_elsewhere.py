@@ -115,6 +115,13 @@ def test_a_message_is_answered_and_a_turn_is_carried_out(state: Path):
         there.ok("send", "--channel", "terminal", "--to", "local", "hello")
 
 
+def test_a_chat_that_is_over_leaves_nothing_open(state: Path):
+    with elsewhere(state) as there:
+        for once in (there.run("chat", "--once", "hello"), there.run("chat", stdin="hello\n")):
+            assert (once.returncode, once.stderr) == (0, "")
+            assert once.stdout.count("You wrote: “hello") == 1
+
+
 def test_settings_are_changed_there_and_a_comment_stays(state: Path):
     with elsewhere(state, "{\n  // mine\n  session: { dmScope: 'main' },\n}\n") as there:
         changed = there.ok("config", "set", "session.dmScope", "per-peer")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -63,6 +63,20 @@ async def _twice(call: Call) -> str:
 
 SLOW = Method("slow", NoParams, _slow, Scope.READ)
 TWICE = Method("twice", NoParams, _twice, Scope.READ)
+
+
+@on_loop
+async def test_a_generator_that_holds_a_connection_is_closed_without_a_word(tmp_path: Path) -> None:
+    async def hellos(running: Plane) -> AsyncGenerator[str, None]:
+        async with connected(door(running, tmp_path), READ) as line:
+            yield line.hello["type"]
+
+    async with plane(tmp_path) as running:
+        reading = hellos(running)
+        assert await anext(reading) == "hello-ok"
+        await reading.aclose()
+        while running.hub.connections:
+            await asyncio.sleep(0.01)
 
 
 @on_loop
