@@ -26,6 +26,7 @@ _MEANINGS = {
     "operator.approvals": "approve what tools want to do",
     "operator.questions": "answer questions of agents",
 }
+OWN_ONLY = "managing others needs operator.admin or the gateway's token"
 _ROLES = {"node": "a machine that offers commands to agents"}
 
 
@@ -44,13 +45,16 @@ def _devices(data: dict[str, Any], style: Style) -> Iterator[str]:
         heads = ("REQUEST", "NAME", "PLATFORM", "ASKED", "ASKS FOR")
         yield from table(style, heads, [_request_cells(row, now, style) for row in pending])
         yield ""
-        yield style.dim(command(["devices", "approve", str(pending[0]["requestId"])]))
-        yield ""
-    if not paired:
+        if not data.get("ownOnly"):
+            yield style.dim(command(["devices", "approve", str(pending[0]["requestId"])]))
+            yield ""
+    if paired:
+        heads = ("DEVICE", "NAME", "PLATFORM", "SEEN", "MAY")
+        yield from table(style, heads, [_device_cells(row, now, style) for row in paired])
+    elif not data.get("ownOnly"):
         yield "no device is paired" if pending else "no device is paired, and none waits"
-        return
-    heads = ("DEVICE", "NAME", "PLATFORM", "SEEN", "MAY")
-    yield from table(style, heads, [_device_cells(row, now, style) for row in paired])
+    if data.get("ownOnly"):
+        yield style.dim(f"(only this device: {OWN_ONLY})")
 
 
 def _request_cells(row: dict[str, Any], now: int, style: Style) -> tuple[str, ...]:
@@ -91,7 +95,7 @@ def _rights(role: str, scopes: Sequence[Any]) -> str:
 def approve(arguments: Arguments) -> int:
     """Let a device in, after showing what that gives."""
     call = Call.of(arguments)
-    row = _asked(ask(call, "device.pair.list")["pending"], arguments.request, latest=arguments.latest)
+    row = _asked(ask(call, "device.pair.list"), arguments.request, latest=arguments.latest)
     if not arguments.json:
         for line in _grant_lines(row, call.style):
             print(line)
@@ -101,11 +105,14 @@ def approve(arguments: Arguments) -> int:
     return 0
 
 
-def _asked(pending: list[dict[str, Any]], request: str | None, *, latest: bool) -> dict[str, Any]:
+def _asked(data: dict[str, Any], request: str | None, *, latest: bool) -> dict[str, Any]:
     """Return the request that is meant. Raises Refused when that is not one and only one."""
     if (request is None) is not latest:
         raise Refused(f"name the request, or say --latest; {hint('devices list')} prints those that wait")
+    pending = data["pending"]
     found = pending if request is None else _matching(pending, "requestId", request)
+    if data.get("ownOnly") and (latest or not found):
+        raise Refused(f"this device sees only itself: {OWN_ONLY}")
     if len(found) == 1:
         return found[0]
     if not found:
@@ -145,18 +152,20 @@ def _confirm(call: Call, question: str, *, must_ask: bool = False) -> None:
 
 
 def reject(arguments: Arguments) -> int:
-    """Turn a request down."""
+    """Turn a request down; the device hears of it."""
     call = Call.of(arguments)
-    row = _asked(ask(call, "device.pair.list")["pending"], arguments.request, latest=False)
+    row = _asked(ask(call, "device.pair.list"), arguments.request, latest=arguments.latest)
     done = ask(call, "device.pair.reject", requestId=row["requestId"])
-    call.show(done, lambda _: [f"the request of {_name(row)} ({row['deviceId'][:SHORT]}) is gone"])
+    call.show(done, lambda _: [f"the request of {_name(row)} ({row['deviceId'][:SHORT]}) was turned down"])
     return 0
 
 
 def _paired(call: Call) -> dict[str, Any]:
-    rows = ask(call, "device.pair.list")["paired"]
+    data = ask(call, "device.pair.list")
     text = call.arguments.device
-    found = _matching(rows, "deviceId", text)
+    found = _matching(data["paired"], "deviceId", text)
+    if not found and data.get("ownOnly"):
+        raise Refused(f"this device sees only itself: {OWN_ONLY}")
     if len(found) != 1:
         why = "no paired device has" if not found else "more than one device has"
         raise Refused(f"{why} an id that begins with {text!r}; {hint('devices list')} prints them")

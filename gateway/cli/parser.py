@@ -211,10 +211,10 @@ def _devices(add: Add, common: argparse.ArgumentParser) -> None:
     devices = _group(add, common, "devices", "let devices steer the gateway, and see those that may")
     devices("list", "devices:devices_list", "list the devices that wait and those that are paired")
     approve = devices("approve", "devices:approve", "let a device in with what it asks for")
-    approve.add_argument("request", nargs="?", metavar="REQUEST", help="the request, as `devices list` prints it")
-    approve.add_argument("--latest", action="store_true", help="the only one that waits")
     reject = devices("reject", "devices:reject", "turn a request down")
-    reject.add_argument("request", metavar="REQUEST", help="the request, as `devices list` prints it")
+    for parser in (approve, reject):
+        parser.add_argument("request", nargs="?", metavar="REQUEST", help="the request, as `devices list` prints it")
+        parser.add_argument("--latest", action="store_true", help="the only one that waits")
     revoke = devices("revoke", "devices:revoke", "take a device's rights away and end its connections")
     revoke.add_argument("--role", choices=("operator", "node"), help="only this role (default: all)")
     remove = devices("remove", "devices:remove", "forget a device; it may ask again like a new one")

@@ -35,6 +35,8 @@ _NEEDS = (
     ("device.", "operator.pairing"),
     ("config.set", "operator.admin"),
 )
+_HELPS = (("device.", "operator.admin"),)
+"""With it a device manages others, and not only itself."""
 UPGRADE_SECONDS = 320.0
 """A request waits five minutes for a person."""
 MAX_SECRET = 4096
@@ -82,13 +84,18 @@ def needs(method: str) -> tuple[str, ...]:
     return (*USUAL, *(scope for prefix, scope in _NEEDS if method.startswith(prefix)))
 
 
+def helps(method: str) -> tuple[str, ...]:
+    """Return the scopes with which a method does more, where this device holds them."""
+    return tuple(scope for prefix, scope in _HELPS if method.startswith(prefix))
+
+
 def ask_there(call: Call, method: str, params: Mapping[str, Any]) -> Any:
     """Call one method of the gateway elsewhere. Raises ClientError."""
 
     async def work(line: Connection) -> Any:
         return await line.call(method, dict(params))
 
-    answer = run(call, Kind(needs(method)), work)
+    answer = run(call, Kind(needs(method), helps(method)), work)
     return answer if call.arguments.json else harmless(answer)
 
 

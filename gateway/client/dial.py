@@ -22,7 +22,7 @@ from tidegate import __version__
 from tidegate.errors import TidegateError
 from tidegate.gateway.client.address import GatewayAddress
 from tidegate.gateway.client.connection import Connection
-from tidegate.gateway.client.errors import Denied, NotAGateway, Unreachable, WrongSecret
+from tidegate.gateway.client.errors import Denied, NotAGateway, NotPaired, Unreachable, WrongSecret
 from tidegate.gateway.client.identity import DeviceKey, Identity, StoredToken
 from tidegate.gateway.client.refusals import denied, unreachable
 from tidegate.gateway.plane.identity import Statement
@@ -71,9 +71,11 @@ class Kind:
 
     Attributes:
         scopes: What is needed; a new device asks for these.
+        helpful: What is asked for besides where this device holds it already; nobody is asked to give it.
     """
 
     scopes: tuple[str, ...]
+    helpful: tuple[str, ...] = ()
     id: str = "cli"
     mode: str = "cli"
     caps: tuple[str, ...] = ()
@@ -132,19 +134,49 @@ async def _refuse_redirect(
 async def _come_in(
     http: aiohttp.ClientSession, door: Door, kind: Kind
 ) -> tuple[aiohttp.ClientWebSocketResponse, dict[str, Any]]:
-    """Return a socket that is through its handshake; our own token is tried where the secret does not fit."""
+    """Return a socket that is through its handshake, with as much of what is asked for as this device holds."""
     kept = _kept(door)
+    wide = _widened(kind, kept, shows_secret=bool(door.secret.token or door.secret.password))
+    if wide != kind:
+        try:
+            return await _proven(http, door, wide, kept)
+        except NotPaired:
+            # It held more once; whoever approves it now gives what is needed.
+            pass
+        except Denied as error:
+            if error.code != SCOPE_MISMATCH:
+                raise
+    try:
+        return await _proven(http, door, kind, kept)
+    except Denied as error:
+        if error.code != SCOPE_MISMATCH or kept is None:
+            raise
+        # Inside, with what the token does reach, more can be asked for.
+        return await _shake_hands(http, door, replace(kind, scopes=kept.scopes), Secret(), kept)
+
+
+async def _proven(
+    http: aiohttp.ClientSession, door: Door, kind: Kind, kept: StoredToken | None
+) -> tuple[aiohttp.ClientWebSocketResponse, dict[str, Any]]:
+    """Shake hands; our own token is tried where the secret does not fit."""
     try:
         return await _shake_hands(http, door, kind, door.secret, kept)
     except WrongSecret as error:
         if not error.try_device_token or kept is None:
             raise
         return await _shake_hands(http, door, kind, Secret(), kept)
-    except Denied as error:
-        if error.code != SCOPE_MISMATCH or kept is None:
-            raise
-        # Inside, with what the token does reach, more can be asked for.
-        return await _shake_hands(http, door, replace(kind, scopes=kept.scopes), Secret(), kept)
+
+
+def _widened(kind: Kind, kept: StoredToken | None, *, shows_secret: bool) -> Kind:
+    """Return what to ask for first.
+
+    With its own token alone a device is given no more than it holds, so asking tells; a secret of the gateway would
+    turn the question into a request, or into the right itself.
+    """
+    if kept is None:
+        return kind
+    helpful = (scope for scope in kind.helpful if not shows_secret or scope in kept.scopes)
+    return replace(kind, scopes=tuple(dict.fromkeys((*kind.scopes, *helpful))))
 
 
 def _kept(door: Door) -> StoredToken | None:

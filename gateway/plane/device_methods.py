@@ -16,7 +16,7 @@ from pydantic import Field
 
 from tidegate.gateway.plane.contract import Call, Caller, Code, Method, NoParams, Params, Role, RpcError, Scope
 from tidegate.gateway.plane.device_rows import device_row, request_row
-from tidegate.gateway.plane.devices import MAX_LABEL, REQUEST_LIFE, DeviceBook
+from tidegate.gateway.plane.devices import MAX_LABEL, REQUEST_LIFE, DeviceBook, within
 from tidegate.gateway.plane.frames import NonEmpty, encode
 from tidegate.gateway.plane.qr import as_image
 from tidegate.gateway.plane.reach import Reach, is_encrypted
@@ -119,12 +119,18 @@ class _Devices:
 
     async def list(self, call: Call) -> Any:
         own = self._own_only(call.caller)
-        pending = [r for r in await self._store.device_requests() if not own or r.device == own]
         paired = [d for d in await self._store.devices() if not own or d.id == own]
-        return {
+        pending = [
+            request
+            for request in await self._store.device_requests()
+            if (not own or request.device == own) and not any(_has_all(device, request) for device in paired)
+        ]
+        answer: dict[str, Any] = {
             "pending": [request_row(request) for request in pending],
             "paired": [device_row(device, connected=bool(self._hub.of_device(device.id))) for device in paired],
         }
+        # Ours: an empty list must not read as if nobody waited.
+        return answer | ({"ownOnly": True} if own else {})
 
     async def _pending(self, call: Call) -> DeviceRequest:
         found = next((r for r in await self._store.device_requests() if r.id == call.params.requestId), None)
@@ -340,6 +346,16 @@ class _Devices:
         if len(stated) > MAX_URL or not is_encrypted(stated):
             raise RpcError(Code.INVALID_REQUEST, "publicUrl must begin with wss:// or https://")
         return [Reach(stated, "publicUrl")]
+
+
+def _has_all(device: Device, request: DeviceRequest) -> bool:
+    """Return whether a device got in another way what a request of its own still asks for."""
+    token = device.token(request.role)
+    is_same = (device.id, device.public_key) == (request.device, request.public_key)
+    if not is_same or token is None or token.revoked_at or request.role not in device.roles:
+        return False
+    known, told = device.about, request.about
+    return (known.platform, known.family) == (told.platform, told.family) and within(request.scopes, token.scopes)
 
 
 def _with(device: Device, token: Any) -> tuple[Any, ...]:

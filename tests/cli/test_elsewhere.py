@@ -198,6 +198,69 @@ def test_devices_are_named_revoked_and_forgotten(state: Path):
         assert "no device is paired" in there.at_home("devices", "list").stdout
 
 
+def test_a_device_that_holds_admin_manages_the_others(state: Path):
+    with elsewhere(state) as there:
+        there.ok("sessions", "list")
+        there.ok("config", "set", "session.dmScope", "per-peer")
+        mine = json.loads(there.ok("devices", "list", "--json"))["paired"][0]["deviceId"]
+        other = There(there.home, state / "other", there.port)
+        other.ok("sessions", "list")
+        theirs = next(row["deviceId"] for row in both(there) if row["deviceId"] != mine)
+        assert "is called phone now" in there.ok("devices", "rename", theirs[:12], "phone", token=None)
+        assert "may not connect any more" in there.ok("devices", "revoke", theirs[:12], token=None)
+        assert other.run("sessions", "list").returncode == 4
+        assert theirs[:12] in there.ok("devices", "list", token=None)
+        assert "may connect now" in there.ok("devices", "approve", "--latest", "--yes", token=None)
+        other.ok("sessions", "list")
+        # What this machine remembers of its rights may be older than they are.
+        tokens = there.here / "client" / "tokens.json"
+        tokens.write_text(tokens.read_text().replace(',\n    "operator.admin"', ""))
+        assert "admin" not in tokens.read_text()
+        assert len(both(there)) == 2
+        # Neither does the gateway's token give a device more than it holds.
+        other.ok("devices", "list")
+        assert "  read, write, pairing\n" in other.ok("devices", "list", token=None)
+
+
+def both(there: There) -> list[dict[str, str]]:
+    rows: list[dict[str, str]] = json.loads(there.ok("devices", "list", "--json", token=None))["paired"]
+    return rows
+
+
+def test_a_device_that_sees_only_itself_is_told_so(state: Path):
+    with elsewhere(state) as there:
+        there.ok("devices", "list")
+        other = There(there.home, state / "other", there.port)
+        other.ok("sessions", "list")
+        listed = there.ok("devices", "list", token=None)
+        assert "(only this device: managing others needs operator.admin or the gateway's token)" in listed
+        for words in (
+            ("approve", "--latest", "--yes"),
+            ("reject", "--latest"),
+            ("approve", "01a2aaaa-aaaa"),
+            ("revoke", "ffffffffffff"),
+        ):
+            refused = there.run("devices", *words, token=None)
+            assert (refused.returncode, refused.stdout) == (1, "")
+            assert "this device sees only itself: managing others needs operator.admin or" in refused.stderr
+
+
+def test_a_request_that_was_answered_in_another_way_waits_no_more(state: Path):
+    with elsewhere(state, ASK_FIRST) as there:
+        there.run("sessions", "list")
+        there.at_home("devices", "approve", "--latest", "--yes")
+        there.ok("sessions", "list")
+        with Terminal("devices", "list", "--url", there.url, state=there.here) as terminal:
+            terminal.wait_for("waiting five minutes for")
+            (there.home / "tidegate.json").write_text("{}")
+            there.at_home("config", "set", "gateway.nodes.pairing.autoApproveLocal", "true")
+        waits = json.loads(there.at_home("devices", "list", "--json").stdout)["pending"]
+        assert [row["scopes"] for row in waits] == [["operator.pairing"]]
+        while there.run("devices", "list").returncode:
+            pass
+        assert json.loads(there.at_home("devices", "list", "--json").stdout)["pending"] == []
+
+
 def test_only_one_waiting_device_is_the_latest(state: Path):
     with elsewhere(state, ASK_FIRST) as there:
         nobody = there.at_home("devices", "approve", "--latest", "--yes")
@@ -210,7 +273,7 @@ def test_only_one_waiting_device_is_the_latest(state: Path):
         assert "2 devices wait" in two.stderr
         assert "name the request, or say --latest" in there.at_home("devices", "approve").stderr
         waiting = json.loads(there.at_home("devices", "list", "--json").stdout)["pending"]
-        assert "is gone" in there.at_home("devices", "reject", waiting[0]["requestId"]).stdout
+        assert "was turned down" in there.at_home("devices", "reject", waiting[0]["requestId"]).stdout
         with Terminal("devices", "approve", "--latest", state=there.home) as terminal:
             terminal.wait_for("let it in? [y/N]")
             terminal.type("n\n")
