@@ -53,6 +53,7 @@ class ReplyMaker:
             tokens_in=min(usage.input, MAX_TOKENS) if usage else 0,
             tokens_out=min(usage.output, MAX_TOKENS) if usage else 0,
             reason=reason,
+            told="" if silent else text,
         )
 
     async def reply(self, outcome: TurnOutcome, agent: Agent, workspace: WorkspaceFiles) -> Finish:

@@ -377,6 +377,7 @@ class Finish:
         messages: Bodies of the final messages of the transcript.
         drafts: The reply, in order. The first one replaces the turn's preview, where one is known to exist.
         state: ANSWERED, FAILED or STOPPED.
+        told: What the person is told in place of an answer, when there is none.
     """
 
     messages: tuple[str, ...]
@@ -386,6 +387,7 @@ class Finish:
     tokens_in: int = 0
     tokens_out: int = 0
     reason: str = ""
+    told: str = ""
 
 
 @dataclass(frozen=True, slots=True)

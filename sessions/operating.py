@@ -22,6 +22,22 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Ending:
+    """How a turn ended that gave no whole answer.
+
+    Attributes:
+        state: STOPPED or FAILED.
+        at: Microseconds UTC.
+        told: What the person was told in place of an answer; may be empty.
+    """
+
+    state: TurnState
+    at: int
+    reason: str = ""
+    told: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Line:
     """One message of a transcript with what is known about it.
 
@@ -29,6 +45,7 @@ class Line:
         at: When its turn began; microseconds UTC, 0 for a note.
         run: Id of the run that wrote it, empty for a note.
         model: `provider/model` that answered in that turn; empty while it runs.
+        ending: Only with the last message of a turn that was stopped or failed.
     """
 
     seq: int
@@ -36,6 +53,7 @@ class Line:
     at: int = 0
     run: str = ""
     model: str = ""
+    ending: Ending | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +98,11 @@ class OperatorStore(Protocol):
         """
         ...
 
-    async def add_message(self, key: str, body: str, agent: str = "") -> tuple[str, int] | None:
+    async def add_message(self, key: str, body: str, agent: str = "", run: str = "") -> tuple[str, int] | None:
         """Append to the transcript of a session that runs no turn; returns conversation id and seq.
+
+        What a turn had said when it was stopped names the turn's `run`; it belongs to that turn while that is the
+        last one of the session.
 
         None when a turn runs, whose transcript must not be cut into, or when there is no such session and no
         `agent` to make it for. A session without a conversation gets one.

@@ -88,7 +88,7 @@ def _enqueue(tables: Tables, identity: bytes, event: MessageEvent, verdict: Enqu
     joins = state.burst_until > now and rule.window > 0 and _joins(tables, row.id, state, event)
     stopped: tuple[tuple[str, int], ...] = ()
     if rule.mode == "interrupt" and state.running is not None and not joins:
-        ended, _, count = stop_session(tables, row, "interrupt")
+        ended, _, count = stop_session(tables, row, "interrupt", now)
         stopped = (ended,) if ended else ()
         row = tables.sessions[row.id]
         state = QueueState(head=state.head, done=state.head, touched_at=now)
@@ -140,7 +140,7 @@ def _leave_out(
 
 
 def stop_session(
-    tables: Tables, row: SessionRow, reason: str, before: int | None = None
+    tables: Tables, row: SessionRow, reason: str, now: int, before: int | None = None
 ) -> tuple[tuple[str, int] | None, int, int]:
     """End the running turn and set what waits aside; see the twin."""
     head, done = row.queue.head, row.queue.done
@@ -157,7 +157,7 @@ def stop_session(
     for event in [*left_out, *waiting]:
         tables.events[event.id] = replace(event, state=EventState.SET_ASIDE, reason=reason)
     if ended is not None:
-        tables.turns[ended.id] = replace(ended, state=TurnState.STOPPED)
+        tables.turns[ended.id] = replace(ended, state=TurnState.STOPPED, ended_at=now, reason=reason)
         del tables.running[row.id]
     if ended is not None or turn is None:
         queue = QueueState(head, head if before is None else upto)
@@ -209,7 +209,7 @@ def change_row(
         target = next(mine, 0)
         done = replace(done, found=bool(target))
     if change.stop and done.found:
-        ended, waited, _ = stop_session(tables, row, reason, before=before)
+        ended, waited, _ = stop_session(tables, row, reason, now, before)
         row = tables.sessions[row.id]
         done = replace(done, stopped=ended, set_aside=waited)
     if (change.new_conversation or change.resume) and done.found:

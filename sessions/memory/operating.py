@@ -12,10 +12,10 @@ from tidegate.clock import SECOND, Clock
 from tidegate.events import MessageEvent
 from tidegate.sessions.codec import event_identity
 from tidegate.sessions.memory.inbox import change_row, session_row
-from tidegate.sessions.memory.tables import DeliveryRow, SessionRow, Tables
+from tidegate.sessions.memory.tables import DeliveryRow, SessionRow, Tables, TurnRow
 from tidegate.sessions.memory.turns import append_messages, begin_conversation
-from tidegate.sessions.model import Changed, EventState, SessionChange
-from tidegate.sessions.operating import Answered, Line, SessionUsage, Usage
+from tidegate.sessions.model import Changed, EventState, SessionChange, TurnState
+from tidegate.sessions.operating import Answered, Ending, Line, SessionUsage, Usage
 
 Result = TypeVar("Result")
 
@@ -30,13 +30,16 @@ def change_session(tables: Tables, key: str, change: SessionChange, agent: str, 
     return change_row(tables, row, change, now, "operator") if row is not None else None
 
 
-def add_message(tables: Tables, key: str, body: str, agent: str, now: int) -> tuple[str, int] | None:
+def add_message(tables: Tables, key: str, body: str, agent: str, run: str, now: int) -> tuple[str, int] | None:
     """Append to a transcript."""
     row = _find(tables, key, agent, now)
     if row is None or tables.running_turn(row.id) is not None:
         return None
     current = tables.conversations.get(row.conversation) or begin_conversation(tables, row, now)
-    said = append_messages(tables, current.id, 0, [body])
+    before = tables.messages.get(current.id, ())
+    last = tables.turns.get(before[-1][2]) if run and before else None
+    turn = last.id if last is not None and last.run_id == run else 0
+    said = append_messages(tables, current.id, turn, [body])
     tables.sessions[row.id] = replace(tables.sessions[row.id], touched_at=now)
     return current.uuid, said[0].seq
 
@@ -45,11 +48,22 @@ def lines(tables: Tables, conversation: str, limit: int, before: int) -> list[Li
     """Return messages of a conversation, oldest first."""
     number = next((row.id for row in tables.conversations.values() if row.uuid == conversation), 0)
     said = [row for row in tables.messages.get(number, ()) if not before or row[0] < before]
+    followed = {(seq - 1, turn) for seq, _, turn in tables.messages.get(number, ())}
     found = []
     for seq, body, turn in said[max(0, len(said) - limit) :]:
         row = tables.turns.get(turn)
-        found.append(Line(seq, body, row.started_at, row.run_id, row.model) if row else Line(seq, body))
+        if row is None:
+            found.append(Line(seq, body))
+            continue
+        ending = None if (seq, turn) in followed else _ending(row)
+        found.append(Line(seq, body, row.started_at, row.run_id, row.model, ending))
     return found
+
+
+def _ending(row: TurnRow) -> Ending | None:
+    if row.state not in (TurnState.STOPPED, TurnState.FAILED):
+        return None
+    return Ending(row.state, row.ended_at, row.reason, row.told)
 
 
 def usage(tables: Tables, since: int) -> list[Usage]:
@@ -147,9 +161,9 @@ class MemoryOperating:
         """See `OperatorStore`."""
         return self._write(lambda t: change_session(t, key, change, agent, self._clock.now()))
 
-    async def add_message(self, key: str, body: str, agent: str = "") -> tuple[str, int] | None:
+    async def add_message(self, key: str, body: str, agent: str = "", run: str = "") -> tuple[str, int] | None:
         """See `OperatorStore`."""
-        return self._write(lambda t: add_message(t, key, body, agent, self._clock.now()))
+        return self._write(lambda t: add_message(t, key, body, agent, run, self._clock.now()))
 
     async def lines(self, conversation: str, limit: int, before: int = 0) -> Sequence[Line]:
         """See `OperatorStore`."""

@@ -76,6 +76,9 @@ class TurnRow:
     model: str = ""
     tokens_in: int = 0
     tokens_out: int = 0
+    ended_at: int = 0
+    reason: str = ""
+    told: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -233,7 +233,14 @@ def finish(tables: Tables, turn: ClaimedTurn, end: Finish, now: int) -> bool:
         if item.seq <= running.last_seq:
             tables.events[item.event_id] = replace(tables.events[item.event_id], state=_EVENT_STATE[end.state])
     tables.turns[running.id] = replace(
-        running, state=end.state, model=end.model, tokens_in=end.tokens_in, tokens_out=end.tokens_out
+        running,
+        state=end.state,
+        model=end.model,
+        tokens_in=end.tokens_in,
+        tokens_out=end.tokens_out,
+        ended_at=now,
+        reason=end.reason,
+        told=end.told,
     )
     del tables.running[row.id]
     queue = replace(row.queue, done=running.last_seq)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from sqlite3 import Connection
+from typing import Any
 
 from tidegate.clock import Clock
 from tidegate.events import MessageEvent
 from tidegate.sessions.codec import dump_json, event_identity
 from tidegate.sessions.model import Changed, SessionChange, TurnState
-from tidegate.sessions.operating import Answered, Line, SessionUsage, Usage
+from tidegate.sessions.operating import Answered, Ending, Line, SessionUsage, Usage
 from tidegate.sessions.sqlite.inbox import change_row, session_row
 from tidegate.sessions.sqlite.reads import Reader
 from tidegate.sessions.sqlite.turns import append_messages, begin_conversation
@@ -22,7 +23,7 @@ def change_session(connection: Connection, key: str, change: SessionChange, agen
     return change_row(connection, session, change, now, "operator") if session is not None else None
 
 
-def add_message(connection: Connection, key: str, body: str, agent: str, now: int) -> tuple[str, int] | None:
+def add_message(connection: Connection, key: str, body: str, agent: str, run: str, now: int) -> tuple[str, int] | None:
     """Append to a transcript; see `OperatorStore.add_message`."""
     session = _find(connection, key, agent, now)
     if session is None:
@@ -36,9 +37,21 @@ def add_message(connection: Connection, key: str, body: str, agent: str, now: in
         return None
     if not uuid:
         conversation, uuid = begin_conversation(connection, session, now)
-    rows = append_messages(connection, conversation, 0, [body])
+    rows = append_messages(connection, conversation, _last_turn(connection, session, run), [body])
     connection.execute("UPDATE sessions SET touched_at = ? WHERE id = ?", (now, session))
     return uuid, rows[0].seq
+
+
+def _last_turn(connection: Connection, session: int, run: str) -> int:
+    """Return the session's last turn if it is that of a run, else 0."""
+    if not run:
+        return 0
+    row = connection.execute(
+        "SELECT m.turn, t.run_id FROM sessions s JOIN messages m ON m.conversation = s.conversation"
+        " JOIN turns t ON t.id = m.turn WHERE s.id = ? ORDER BY m.seq DESC LIMIT 1",
+        (session,),
+    ).fetchone()
+    return row[0] if row is not None and row[1] == run else 0
 
 
 def _find(connection: Connection, key: str, agent: str, now: int) -> int | None:
@@ -81,6 +94,13 @@ def prune_sessions(connection: Connection, keys: Sequence[str], keep: int, limit
     return len(rows)
 
 
+def _line(seq: int, body: str, at: int, run: str, model: str, is_last: int, *end: Any) -> Line:
+    state, ended_at, reason, told = end
+    if not is_last or state not in (TurnState.STOPPED, TurnState.FAILED):
+        return Line(seq, body, at, run, model)
+    return Line(seq, body, at, run, model, Ending(TurnState(state), ended_at or 0, reason, told))
+
+
 class SqliteOperating:
     """The part of the store that an operator uses; see `OperatorStore`."""
 
@@ -93,22 +113,24 @@ class SqliteOperating:
         now = self._clock.now()
         return await self._writer.run(lambda c: change_session(c, key, change, agent, now))
 
-    async def add_message(self, key: str, body: str, agent: str = "") -> tuple[str, int] | None:
+    async def add_message(self, key: str, body: str, agent: str = "", run: str = "") -> tuple[str, int] | None:
         """See `OperatorStore`."""
         now = self._clock.now()
-        return await self._writer.run(lambda c: add_message(c, key, body, agent, now))
+        return await self._writer.run(lambda c: add_message(c, key, body, agent, run, now))
 
     async def lines(self, conversation: str, limit: int, before: int = 0) -> Sequence[Line]:
         """See `OperatorStore`."""
         rows = await self._reader.rows(
-            "SELECT m.seq, m.body, COALESCE(t.started_at, 0), COALESCE(t.run_id, ''), COALESCE(t.model, '')"
+            "SELECT m.seq, m.body, COALESCE(t.started_at, 0), COALESCE(t.run_id, ''), COALESCE(t.model, ''),"
+            " n.seq IS NULL, t.state, t.ended_at, t.reason, t.told"
             " FROM messages m JOIN conversations c ON c.id = m.conversation LEFT JOIN turns t ON t.id = m.turn"
+            " LEFT JOIN messages n ON n.conversation = m.conversation AND n.seq = m.seq + 1 AND n.turn = m.turn"
             " WHERE c.uuid = ? AND m.seq < ? ORDER BY m.seq DESC LIMIT ?",
             conversation,
             before or 2**62,
             limit,
         )
-        return [Line(*row) for row in reversed(rows)]
+        return [_line(*row) for row in reversed(rows)]
 
     async def usage(self, since: int) -> Sequence[Usage]:
         """See `OperatorStore`."""

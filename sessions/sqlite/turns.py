@@ -349,8 +349,9 @@ def finish(connection: Connection, turn: ClaimedTurn, end: Finish, now: int) -> 
         (_EVENT_STATE[end.state].value, turn.lease.session, held.first, held.last),
     )
     connection.execute(
-        "UPDATE turns SET state = ?, ended_at = ?, model = ?, tokens_in = ?, tokens_out = ?, reason = ? WHERE id = ?",
-        (end.state.value, now, end.model, end.tokens_in, end.tokens_out, end.reason, turn.turn),
+        "UPDATE turns SET state = ?, ended_at = ?, model = ?, tokens_in = ?, tokens_out = ?, reason = ?, told = ?"
+        " WHERE id = ?",
+        (end.state.value, now, end.model, end.tokens_in, end.tokens_out, end.reason, end.told, turn.turn),
     )
     connection.execute(
         "UPDATE sessions SET done_seq = ?, owner = NULL, lease_until = 0, touched_at = ? WHERE id = ?",

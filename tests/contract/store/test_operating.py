@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from contract.store.world import KEY, World, body, end, texts, waiting
-from tidegate.sessions.model import Changed, SessionChange, TurnState
-from tidegate.sessions.operating import Answered, Line, SessionUsage, Usage
+from tidegate.sessions.model import Changed, Finish, SessionChange, TurnState
+from tidegate.sessions.operating import Answered, Ending, Line, SessionUsage, Usage
 
 
 async def test_stopping_a_session_ends_its_turn_and_sets_aside_what_waits(world: World) -> None:
@@ -132,6 +132,32 @@ async def test_lines_of_a_transcript_name_their_run_and_its_time(world: World) -
     assert await world.store.lines(turn.conversation, 1) == lines[2:]
     assert await world.store.lines(turn.conversation, 1, before=3) == lines[1:2]
     assert await world.store.lines("nothing", 5) == []
+
+
+async def test_the_last_line_of_a_turn_without_a_whole_answer_tells_how_it_ended(world: World) -> None:
+    await world.say("fails")
+    turn = await world.claim()
+    failed = Finish((), (), TurnState.FAILED, reason="auth", told="No key.")
+    await world.store.finish(turn, failed)
+    failed_at = world.clock.now()
+    world.clock.advance(5)
+    await world.say("is stopped")
+    cut = await world.claim()
+    await world.store.change_session(KEY, SessionChange(stop=True))
+    stopped_at = world.clock.now()
+    world.clock.advance(5)
+    await world.restart()
+    lines = await world.store.lines(turn.conversation, 10)
+    failure = Ending(TurnState.FAILED, failed_at, "auth", "No key.")
+    stop = Ending(TurnState.STOPPED, stopped_at, "operator")
+    assert [line.ending for line in lines] == [failure, stop]
+    assert await world.store.lines(turn.conversation, 1, before=2) == lines[:1]
+    # What was said until then is of that turn, and its end comes after it.
+    await world.store.add_message(KEY, body("half an ans"), run=cut.run_id)
+    await world.store.add_message(KEY, body("a note"), run=turn.run_id)
+    lines = await world.store.lines(turn.conversation, 10)
+    assert [(line.run, line.ending) for line in lines[1:]] == [(cut.run_id, None), (cut.run_id, stop), ("", None)]
+    assert (await world.store.lines(turn.conversation, 1, before=3))[0].ending is None
 
 
 async def test_the_oldest_sessions_of_a_kind_are_forgotten_and_busy_ones_stay(world: World) -> None:
