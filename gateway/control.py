@@ -15,6 +15,7 @@ from tidegate.gateway import replies
 from tidegate.gateway.connections import Connections, ConnectionState
 from tidegate.gateway.parts import edit_draft, poll_draft, text_drafts
 from tidegate.gateway.people import People
+from tidegate.gateway.plane.methods.endings import told_of
 from tidegate.gateway.program import hint
 from tidegate.gateway.rendering import Renderers
 from tidegate.sessions.model import Delivery, DeliveryKind, DeliveryState, Draft
@@ -122,8 +123,8 @@ class Control:
         if row is None:
             raise ValueError(f"there is no session {key!r}; {hint('sessions list')} names them")
         chosen = conversation or row.conversation
-        messages = await self._store.transcript(chosen, max(1, min(int(limit), 1000))) if chosen else []
-        decoded = [(item.seq, decode_message(item.body)) for item in messages]
+        lines = await self._store.lines(chosen, max(1, min(int(limit), 1000))) if chosen else []
+        decoded = [(line, decode_message(line.body)) for line in lines]
         return {
             "key": row.key,
             "agent": row.agent,
@@ -143,13 +144,15 @@ class Control:
             ],
             "messages": [
                 {
-                    "seq": seq,
+                    "seq": line.seq,
                     "role": message.role.value,
                     "text": message.text,
                     "tools": [call.name for call in message.tool_calls],
                     "is_error": message.is_error,
+                    "ended": line.ending.state.value if line.ending is not None else "",
+                    "told": told_of(line.ending) if line.ending is not None else "",
                 }
-                for seq, message in decoded
+                for line, message in decoded
             ],
         }
 

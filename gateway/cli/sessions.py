@@ -80,6 +80,11 @@ def _session(data: dict[str, Any], style: Style) -> Iterator[str]:
         yield style.dim(f"{message['role']}{tools}{failed}")
         if message["text"].strip():
             yield render(message["text"], style, columns())
+        # An older gateway does not tell how a turn ended.
+        if message.get("ended") == "stopped":
+            yield style.dim("[stopped here]")
+        elif message.get("ended") == "failed":
+            yield style.paint(f"✗ no answer came: {printable(message.get('told') or '')}".rstrip(": "), "red")
 
 
 def send(arguments: Arguments) -> int:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+ABORTED = "This operation was aborted"
+"""What the protocol says of a run that was stopped."""
 MAX_RUNS = 500
 """Runs that are remembered, with what they said; the oldest ended ones are forgotten first."""
 KEEP_MS = 5 * 60_000
@@ -43,6 +45,7 @@ class Run:
         due: Tells the text that came since `told_at`, on the loop's clock.
         joined: Ids of requests that this run answers besides its own.
         status: ok, error, aborted or timeout, once it ended.
+        unwritten: Of a run that was stopped, what stands in no transcript yet.
     """
 
     id: str
@@ -70,6 +73,7 @@ class Run:
     status: str = ""
     stop_reason: str = ""
     text: str = ""
+    unwritten: str = ""
     error: str = ""
     error_kind: str = ""
     tokens_in: int = 0

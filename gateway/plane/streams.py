@@ -23,11 +23,10 @@ from tidegate.gateway.bus import Fact
 from tidegate.gateway.egress import visible, visible_so_far
 from tidegate.gateway.plane.contract import PlaneEvent
 from tidegate.gateway.plane.hub import Hub
-from tidegate.gateway.plane.runs import Run, RunKind, Runs, RunState
+from tidegate.gateway.plane.runs import ABORTED, Run, RunKind, Runs, RunState
 from tidegate.gateway.ruleset import WEBCHAT
 from tidegate.ids import new_id
 
-ABORTED = "This operation was aborted"
 TEXT_SECONDS = 0.05
 """Least time between two events with a run's text."""
 MAX_CHANGES = 500
@@ -252,8 +251,10 @@ class Streams:
         if run.state is RunState.ENDED:
             return
         self._tell_text(run)
-        said = run.whole(run.shown or visible_so_far("".join(run.parts)))
-        run.text = said
+        growing = run.shown or visible_so_far("".join(run.parts))
+        said = run.whole(growing)
+        # A message with calls was written down before they ran.
+        run.text, run.unwritten = said, "" if run.called else growing
         message = {"message": self._assistant(said)} if said else {}
         run.seq += 1
         self._chat(run, "aborted", stopReason=reason, **message)

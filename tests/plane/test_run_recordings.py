@@ -50,10 +50,6 @@ READ = {
     "agent.identity.get": {"agentId", "name", "nameSource", "avatar"},
 }
 EXCEPTIONS = {
-    (
-        "chat-error",
-        "r2-chat.history",
-    ): "a failed turn leaves no row in the transcript; the failure is an event and a log line",
     ("sessions-ops", "r4-sessions.patch"): "which thinking levels a model takes is not checked before it is asked",
     ("sessions-ops", "r10-sessions.usage"): "not there yet",
 }

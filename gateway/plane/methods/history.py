@@ -66,17 +66,17 @@ class History:
             return {**empty, "hasMore": False, "totalMessages": 0, "defaults": rows.defaults(desk)}
         limit, offset = params.limit or USUAL, params.offset or 0
         found: list[dict[str, Any]] = []
-        more = False
+        more, counted = False, 0
         if row.conversation and row.messages > offset:
             before = row.messages - offset + 1
             lines = await desk.store.lines(row.conversation, limit, before)
             found = rows.messages(lines, row.started_at // 1000, row.conversation)
-            more = bool(lines) and lines[0].seq > 1
+            more, counted = bool(lines) and lines[0].seq > 1, len(lines)
         answer = {**empty, "messages": _cut(found, params.maxChars), "hasMore": more, "totalMessages": row.messages}
         if row.conversation:
             answer["sessionId"] = row.conversation
         if more:
-            answer["nextOffset"] = offset + len(found)
+            answer["nextOffset"] = offset + counted
         answer["pendingInputs"] = {"items": [], "total": max(0, row.waiting - (1 if row.running else 0))}
         answer |= {"defaults": rows.defaults(desk), "sessionInfo": rows.session_row(desk, row)}
         if row.settings.get("thinkingLevel"):

@@ -13,6 +13,7 @@ from tidegate.agent_runtime.transcript import decode_message
 from tidegate.gateway.egress import visible
 from tidegate.gateway.plane.contract import Code, RpcError
 from tidegate.gateway.plane.methods.desk import Desk
+from tidegate.gateway.plane.methods.endings import with_ending
 from tidegate.gateway.plane.runs import RunState
 from tidegate.sessions.model import SessionSummary
 from tidegate.sessions.operating import Line
@@ -177,11 +178,12 @@ def _content(said: Message) -> list[dict[str, Any]]:
 
 
 def messages(lines: Sequence[Line], began_ms: int, conversation: str) -> list[dict[str, Any]]:
-    """Return messages as clients read them."""
-    found, last = [], began_ms
+    """Return messages as clients read them, with the ends of turns that gave no whole answer."""
+    found: list[dict[str, Any]] = []
+    last = began_ms
     for line in lines:
         last = line.at // 1000 or last
-        found.append(message(line, last, conversation))
+        found += with_ending(line, message(line, last, conversation), conversation)
     return found
 
 

@@ -288,9 +288,9 @@ class Talk:
         for run in open_runs:
             if run.state is RunState.RUNNING:
                 desk.streams.abort(run, reason)
-                if run.text:
-                    body = encode_message(Message(Role.ASSISTANT, run.text))
-                    await desk.store.add_message(key, body)
+                if run.unwritten:
+                    body = encode_message(Message(Role.ASSISTANT, run.unwritten))
+                    await desk.store.add_message(key, body, run=run.turn)
             elif run.state is RunState.WAITING:
                 desk.streams.settle(run, "")
             told.append(run.id)
