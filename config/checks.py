@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.config import known_keys
+from tidegate.config.exposure import exposures
 from tidegate.config.model import Config
 from tidegate.config.paths import KeyPath
 from tidegate.config.problems import ProblemKind
@@ -155,17 +156,8 @@ def check_broadcast(findings: Findings, config: Config, data: Mapping[str, Any])
 
 def check_safety(findings: Findings, config: Config) -> None:
     """Refuse an open door, and warn about settings that shut everybody out."""
-    gateway = config.gateway
-    mode = gateway.auth.mode
-    if mode is None and gateway.auth.token is not None and gateway.auth.password is not None:
-        message = "both a token and a password are set"
-        findings.refuse(("gateway", "auth"), message, 'set gateway.auth.mode to "token" or "password"')
-    if gateway.bind != "loopback" and mode == "none":
-        message = f"bind '{gateway.bind}' without authentication would let anybody in"
-        hint = 'set gateway.auth.mode to "token", or gateway.bind to "loopback"'
-        findings.refuse(("gateway", "bind"), message, hint, ProblemKind.SAFETY)
-    if gateway.bind == "custom" and not gateway.custom_bind_host:
-        findings.refuse(("gateway", "bind"), "bind 'custom' needs gateway.customBindHost")
+    for found in exposures(config.gateway):
+        findings.refuse(found.path, found.message, found.hint, ProblemKind.SAFETY)
     telegram = config.channels.telegram
     if telegram is None:
         return

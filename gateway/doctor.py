@@ -237,7 +237,7 @@ def _models(loaded: Loaded, dotenv: Path) -> Iterator[Finding]:
             if problem:
                 yield Finding(WARNING if usable else ERROR, where, f"{ref} cannot answer: {problem}")
         if usable:
-            yield Finding(OK, where, f"{', '.join(usable)} can be asked")
+            yield Finding(OK, where, f"{', '.join(usable)} has all it needs (nobody was asked)")
 
 
 def _model_problem(ref: str, loaded: Loaded, dotenv: Path) -> str:

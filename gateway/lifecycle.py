@@ -148,9 +148,23 @@ class Life:
             files = gateway.loaded.files
             # The last good copy differs from the broken file by nature; only a change of the file counts then.
             async for _ in watch(files, digest=None if self._is_last_good else gateway.loaded.digest):
-                await self.reload()
+                await self._file_changed(gateway)
                 if gateway.loaded.files != files:
                     break
+
+    async def _file_changed(self, gateway: Gateway) -> None:
+        """Apply a changed file; with `gateway.reload.mode: "off"` only check it."""
+        if gateway.loaded.config.gateway.reload.mode != "off":
+            await self.reload()
+            return
+        try:
+            await self._load()
+        except InvalidConfig as error:
+            self._tell_broken(gateway, "it is not in force yet", error.problems)
+            return
+        gateway.notes[:] = ["the configuration was changed; it comes into force at the next start"]
+        gateway.bus.publish(Fact("config.reloaded", data={"notes": list(gateway.notes)}))
+        log.info("config.changed", hint="gateway.reload.mode is off: the change waits for the next start")
 
     async def _reload_on_signal(self) -> None:
         while True:
@@ -163,14 +177,9 @@ class Life:
         gateway = self.gateway
         assert gateway is not None
         try:
-            loaded = await asyncio.to_thread(
-                load_config, self._site.config_path, environ=self._environ, state_dir=self._site.state_dir
-            )
+            loaded = await self._load()
         except InvalidConfig as error:
-            for problem in error.problems:
-                log.error("config.broken", problem=str(problem))
-            gateway.notes[:] = [_broken("the one before it stays in force", error.problems)]
-            gateway.bus.publish(Fact("config.broken", data={"notes": list(gateway.notes)}))
+            self._tell_broken(gateway, "the one before it stays in force", error.problems)
             return {"reloaded": False, "problems": [str(problem) for problem in error.problems]}
         self._is_last_good = False
         changes = diff(gateway.loaded.config, loaded.config)
@@ -178,6 +187,8 @@ class Life:
             gateway.apply(loaded)
         except ConfigError as error:
             log.error("config.not_applied", problem=str(error))
+            gateway.notes[:] = [f"the changed configuration is not in force: {error}"]
+            gateway.bus.publish(Fact("config.broken", data={"notes": list(gateway.notes)}))
             return {"reloaded": False, "problems": [str(error)]}
         needs = sorted(restarts(changes))
         gateway.notes[:] = ["a changed setting needs a restart of the gateway"] if "gateway" in needs else []
@@ -185,6 +196,17 @@ class Life:
         await self._keep_as_good(gateway.loaded)
         log.info("config.reloaded", changed=[change.path for change in changes][:20], restarts=needs or None)
         return {"reloaded": True, "changed": [change.path for change in changes], "restarts": needs}
+
+    async def _load(self) -> Loaded:
+        return await asyncio.to_thread(
+            load_config, self._site.config_path, environ=self._environ, state_dir=self._site.state_dir
+        )
+
+    def _tell_broken(self, gateway: Gateway, instead: str, problems: Sequence[object]) -> None:
+        for problem in problems:
+            log.error("config.broken", problem=str(problem))
+        gateway.notes[:] = [_broken(instead, problems)]
+        gateway.bus.publish(Fact("config.broken", data={"notes": list(gateway.notes)}))
 
 
 def _broken(instead: str, problems: Sequence[object]) -> str:

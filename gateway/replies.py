@@ -22,6 +22,8 @@ FAILURES = {
     "context_overflow": "This conversation has become too long for the model. Send /new to begin a fresh one.",
     "refused": "The model declined to answer this.",
 }
+FOR_THE_OPERATOR = frozenset({"auth", "billing", "not_found"})
+"""Failures that stay until whoever runs the gateway changes something."""
 FAILURE = "Something went wrong on my side and I could not answer. Please send your message again."
 EXHAUSTED = (
     "I tried to answer this message several times and stopped each time, so I am giving up on it. "
@@ -45,9 +47,18 @@ PAIRED = "You are in. Say hello!"
 PAIRED_OWNER = "You are in, and you are now this gateway's owner. Say hello!"
 
 
-def failure(kind: str) -> str:
-    """Return what a person reads when a turn ended because of a model error of this kind."""
-    return FAILURES.get(kind, FAILURE)
+def failure(kind: str, detail: str = "") -> str:
+    """Return what a person reads when a turn ended because of a model error of this kind.
+
+    Args:
+        detail: What exactly happened, as the owner may know it; empty for everybody else.
+    """
+    general = FAILURES.get(kind, FAILURE)
+    if not detail:
+        return general
+    if kind in FOR_THE_OPERATOR:
+        return f"I cannot answer: {detail}. `tidegate doctor` says what to check."
+    return f"{general}\n({detail})"
 
 
 def set_aside(count: int) -> str:

@@ -183,7 +183,7 @@ class TurnRunner:
             log.error("turn.no_agent", session=turn.lease.key, agent=turn.agent, reason=str(error))
             self._tell("turn.failed", turn, kind=error.kind, reason=str(error), model="")
             self._tell("turn.ended", turn, state="failed", model="")
-            return maker.failure(replies.failure(error.kind), error.kind)
+            return maker.failure(replies.failure(error.kind, _detail(turn, rules, str(error))), error.kind)
         self._tell("turn.model", turn, model=agent.model_ref)
         room = agent.room(turn.lease.key, is_private=_is_private(turn, rules))
         preview = Preview(turn, services.connections, services.outbox, services.outbox_store)
@@ -192,7 +192,7 @@ class TurnRunner:
         except (asyncio.CancelledError, LeaseLost):
             await self._close_if_stopped(turn, preview)
             raise
-        end = await self._end(maker, agent, room, outcome)
+        end = await self._end(maker, agent, room, outcome, _detail(turn, rules, outcome.error_text))
         if not end.drafts:
             await preview.discard()
         if outcome.reason is EndReason.FAILED:
@@ -343,9 +343,9 @@ class TurnRunner:
 
         return emit
 
-    async def _end(self, maker: ReplyMaker, agent: Agent, room: Room, outcome: TurnOutcome) -> Finish:
+    async def _end(self, maker: ReplyMaker, agent: Agent, room: Room, outcome: TurnOutcome, detail: str) -> Finish:
         if outcome.reason is EndReason.FAILED:
-            return maker.failure(replies.failure(outcome.error_kind), outcome.error_kind, outcome)
+            return maker.failure(replies.failure(outcome.error_kind, detail), outcome.error_kind, outcome)
         return await maker.reply(outcome, agent, room.files)
 
     def _tell(self, fact: str, turn: ClaimedTurn, **data: object) -> None:
@@ -368,6 +368,11 @@ def _is_private(turn: ClaimedTurn, rules: Ruleset) -> bool:
         # The operator looks into a chat that other people have part in.
         return False
     return event.peer.kind is PeerKind.DIRECT and turn.is_owner and rules.is_private(key)
+
+
+def _detail(turn: ClaimedTurn, rules: Ruleset, text: str) -> str:
+    """Return what exactly went wrong where only the owner reads it, else nothing."""
+    return text if turn.is_owner and _is_private(turn, rules) else ""
 
 
 def _prompt_facts(turn: ClaimedTurn, agent: Agent, rules: Ruleset) -> PromptFacts:

@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import aiohttp
+
 from tidegate.errors import ContextTooLong, ModelError, ModelRefused, ModelUnavailable
 
 MAX_RETRY_AFTER = 24 * 3600.0
@@ -37,6 +39,22 @@ _AUTH = re.compile(
 _RATE_LIMIT = re.compile(r"rate[_ -]?limit|too many requests", re.I)
 _OVERLOADED = re.compile(r"overloaded|capacity|engine is busy", re.I)
 
+_SAID = {
+    "auth": "refused its key",
+    "billing": "says that its account cannot be charged",
+    "rate_limit": "limits requests",
+    "overloaded": "is overloaded",
+    "timeout": "did not answer in time",
+    "network": "cannot be reached",
+    "server": "had an internal problem",
+    "not_found": "knows no such model",
+    "format": "answered in a way that cannot be used",
+    "empty": "gave no answer",
+    "context_overflow": "says that the conversation is too long",
+    "refused": "declined to answer",
+}
+"""What a provider did, in the words of a sentence about it; for the operator, in logs and in the owner's chats."""
+
 
 def failure_of_status(provider: str, status: int, headers: Mapping[str, str], body: bytes, now: float) -> ModelError:
     """Return the error that an HTTP answer means.
@@ -57,9 +75,23 @@ def failure_of_event(provider: str, error: Any) -> ModelError:
     return failure_of_kind(provider, _kind(number, text), "an error inside the stream", None)
 
 
+def unreachable(provider: str, error: Exception) -> ModelError:
+    """Return the error of a server that could not be reached, with the address where nobody answered."""
+    what = type(error).__name__
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        what = f"the certificate of {error.host} is not trusted"
+    elif isinstance(error, aiohttp.ClientConnectorDNSError):
+        what = f"the name {error.host} is not known"
+    elif isinstance(error, aiohttp.ClientConnectorError):
+        what = f"nobody answers at {error.host}:{error.port}"
+    elif isinstance(error, aiohttp.ServerDisconnectedError):
+        what = "it broke the connection off"
+    return failure_of_kind(provider, "network", what)
+
+
 def failure_of_kind(provider: str, kind: str, what: str, retry_after: float | None = None) -> ModelError:
     """Return the error of a failure class."""
-    message = f"{provider}: {kind} ({what})"
+    message = f"{provider} {_SAID.get(kind, kind)} ({what})"
     if kind == "context_overflow":
         return ContextTooLong(message)
     if kind in ("auth", "billing", "not_found", "format", "refused"):

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from tidegate.agent_runtime.models.failures import failure_of_kind, failure_of_status
+from tidegate.agent_runtime.models.failures import failure_of_kind, failure_of_status, unreachable
 from tidegate.clock import SECOND, Clock, SystemClock
 from tidegate.errors import ModelUnavailable
 
@@ -107,7 +107,7 @@ class ModelTransport:
         except TimeoutError as error:
             raise failure_of_kind(provider, "timeout", "no answer in time") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise failure_of_kind(provider, "network", type(error).__name__) from error
+            raise unreachable(provider, error) from error
 
 
 async def _read_end(response: aiohttp.ClientResponse) -> None:

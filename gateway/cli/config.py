@@ -6,23 +6,27 @@ import importlib
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tidegate.config.json5 import Json5Error, parse, to_plain
+from tidegate.config.known_keys import nearest
 from tidegate.config.load import Loaded, load_config
-from tidegate.config.paths import KeyPath, parse_path
+from tidegate.config.paths import KeyPath, format_path, parse_path
+from tidegate.config.problems import InvalidConfig
 from tidegate.config.reload import GATEWAY, effect_of
 from tidegate.config.schema import json_schema
+from tidegate.config.sections.agents import MAIN_AGENT
 from tidegate.config.store import ConfigWriter
 from tidegate.config.view import redacted, value_at
 from tidegate.errors import ConfigError
-from tidegate.gateway.cli.call import Call
+from tidegate.gateway.cli.call import Call, warn
 from tidegate.gateway.cli.parser import Arguments
 from tidegate.gateway.cli.rpc import ask, running_pid
 from tidegate.gateway.cli.terminal import Style, printable
 from tidegate.gateway.client.errors import Refused
-from tidegate.gateway.config_report import config_report, problem_row
+from tidegate.gateway.config_report import config_report
 from tidegate.gateway.program import hint
 
 ELSEWHERE = "tidegate.gateway.cli.config_there"
@@ -81,7 +85,20 @@ def _value(loaded: Loaded, path: KeyPath) -> object:
             return value_at(data, path)
         except KeyError:
             continue
-    raise Refused(f"there is no such setting; {hint('config schema')} has them all")
+    raise Refused(f"there is no such setting{_meant(loaded, path)}; {hint('config schema')} has them all")
+
+
+def _meant(loaded: Loaded, path: KeyPath) -> str:
+    """Return what was probably meant by a path that leads nowhere, or empty."""
+    held: object = loaded.config.effective()
+    for depth, key in enumerate(path):
+        if not isinstance(held, dict):
+            return ""
+        if key not in held:
+            close = nearest(str(key), [str(known) for known in held])
+            return f" (did you mean {format_path((*path[:depth], close))}?)" if close else ""
+        held = held[key]
+    return ""
 
 
 def put(arguments: Arguments) -> int:
@@ -92,8 +109,11 @@ def put(arguments: Arguments) -> int:
         return _changed_there(call, path, _parsed(arguments.value), "is set")
     folder = call.site.config_path.parent
     notes = [] if folder.exists() else [f"{folder} is new"]
-    loaded = _writer(call).set(path, _parsed(arguments.value))
-    return _told(call, loaded, f"{arguments.path} is set in {call.site.config_path}", [*notes, *_restart(call, path)])
+    before = _agents(call)
+    with _unchanged():
+        loaded = _writer(call).set(path, _parsed(arguments.value))
+    notes += _lost_agents(before, loaded)
+    return _told(call, f"{arguments.path} is set in {call.site.config_path}", [*notes, *_taken_up(call, path)])
 
 
 def unset(arguments: Arguments) -> int:
@@ -102,8 +122,9 @@ def unset(arguments: Arguments) -> int:
     path = _path(arguments.path)
     if call.url:
         return _changed_there(call, path, importlib.import_module(ELSEWHERE).REMOVED, "is gone")
-    loaded = _writer(call).unset(path)
-    return _told(call, loaded, f"{arguments.path} is gone from {call.site.config_path}", _restart(call, path))
+    with _unchanged():
+        _writer(call).unset(path)
+    return _told(call, f"{arguments.path} is gone from {call.site.config_path}", _taken_up(call, path))
 
 
 def _changed_there(call: Call, path: KeyPath, value: object, told: str) -> int:
@@ -116,11 +137,49 @@ def _changed_there(call: Call, path: KeyPath, value: object, told: str) -> int:
     return 0
 
 
-def _restart(call: Call, path: KeyPath) -> list[str]:
-    """Return what a running gateway needs for a change to come into force."""
-    if effect_of(path) != GATEWAY or running_pid(call.site) is None:
+def _taken_up(call: Call, path: KeyPath) -> list[str]:
+    """Let a running gateway take up a change, and return what it still needs for that."""
+    if running_pid(call.site) is None:
         return []
-    return ["the gateway that runs takes this up only when it is started again"]
+    if _load(call).config.gateway.reload.mode == "off":
+        return ["the gateway that runs takes this up only when it is started again (gateway.reload.mode)"]
+    done = ask(call, "tidegate.reload")
+    if not done.get("reloaded"):
+        problems = "; ".join(str(problem) for problem in done.get("problems", []))
+        return [f"the gateway that runs does not take this up: {problems}"]
+    if effect_of(path) == GATEWAY:
+        return ["the gateway that runs takes this up only when it is started again"]
+    return []
+
+
+def _agents(call: Call) -> frozenset[str]:
+    """Return the agents that there are, none where the file cannot be read."""
+    try:
+        return frozenset(_load(call).config.agents.members())
+    except ConfigError:
+        return frozenset()
+
+
+def _lost_agents(before: frozenset[str], loaded: Loaded) -> list[str]:
+    """Tell that the agent of a file without agents is gone, because the file names another one now."""
+    now = frozenset(loaded.config.agents.members())
+    if MAIN_AGENT not in before - now:
+        return []
+    others = ", ".join(sorted(now))
+    keep = hint(f"config set agents.entries.{MAIN_AGENT} '{{default: true}}'")
+    return [
+        f"the agent {MAIN_AGENT} was there only because no other was named; {others} answers now. To keep it: {keep}"
+    ]
+
+
+@contextmanager
+def _unchanged() -> Iterator[None]:
+    """Say first that nothing was changed when a change is refused: the places that follow are in no file."""
+    try:
+        yield
+    except InvalidConfig:
+        warn("nothing was changed, because the file would then say:")
+        raise
 
 
 def schema(arguments: Arguments) -> int:
@@ -165,12 +224,12 @@ def _parsed(text: str) -> object:
         return text
 
 
-def _told(call: Call, loaded: Loaded, text: str, notes: list[str]) -> int:
+def _told(call: Call, text: str, notes: list[str]) -> int:
     data = {
         "file": str(call.site.config_path),
         "notes": notes,
-        "warnings": [problem_row(warning) for warning in loaded.warnings],
+        "warnings": config_report(call.site, call.environ)["warnings"],
     }
-    lines = [text, *notes]
-    call.show(data, lambda style: [*lines, *(f"{style.paint('warning', 'yellow')}  {w}" for w in loaded.warnings)])
+    told = [_told_place(warning) for warning in data["warnings"]]
+    call.show(data, lambda style: [text, *notes, *(f"{style.paint('warning', 'yellow')}  {line}" for line in told)])
     return 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import os
 import secrets
 from collections.abc import Mapping
@@ -11,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from tidegate.config.exposure import exposures
+from tidegate.config.paths import format_path
 from tidegate.config.sections.gateway import GatewaySection
 from tidegate.errors import ConfigError
 from tidegate.gateway.plane.contract import Code, RpcError
@@ -70,14 +71,10 @@ def read_settings(config: GatewaySection, state_dir: Path, environ: Mapping[str,
     check_exposure(config)
     mode = config.auth.effective_mode
     limit = config.auth.rate_limit
-    try:
-        proxies = parse_networks(config.trusted_proxies)
-    except ValueError as error:
-        raise ConfigError(f"gateway.trustedProxies: {error}") from error
     return AuthSettings(
         mode,
         _secret(config, mode, state_dir, environ),
-        proxies,
+        parse_networks(config.trusted_proxies),
         tuple(config.control_ui.allowed_origins),
         config.custom_bind_host or "",
         AttemptRules(limit.max_attempts, limit.window_ms / 1000, limit.lockout_ms / 1000, limit.exempt_loopback),
@@ -88,37 +85,13 @@ def read_settings(config: GatewaySection, state_dir: Path, environ: Mapping[str,
 
 
 def check_exposure(config: GatewaySection) -> None:
-    """Refuse to listen beyond this machine where nothing encrypts what is said.
-
-    Raises:
-        ConfigError: Says what to change.
-    """
-    if config.auth.effective_mode == "trusted-proxy" and not config.trusted_proxies:
-        raise ConfigError('gateway.auth.mode: "trusted-proxy" needs the address of the proxy in gateway.trustedProxies')
-    if config.bind in ("loopback", "tailnet") or config.trusted_proxies:
-        return
-    if config.bind == "custom" and _is_loopback(config.custom_bind_host):
-        return
-    raise ConfigError(
-        f'gateway.bind: "{config.bind}" would send the token over the network in the clear. Put a proxy with TLS in '
-        "front and name its address in gateway.trustedProxies, or use an SSH tunnel or Tailscale with "
-        'gateway.bind: "loopback".'
-    )
-
-
-def _is_loopback(host: str | None) -> bool:
-    if host is None:
-        return False
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
+    """Refuse settings with which the gateway would stand open. Raises ConfigError, which says what to change."""
+    for found in exposures(config):
+        raise ConfigError(f"{format_path(found.path)}: {found.message} ({found.hint})")
 
 
 def _secret(config: GatewaySection, mode: Mode, state_dir: Path, environ: Mapping[str, str]) -> str:
     if mode == "password":
-        if not config.auth.password:
-            raise ConfigError('gateway.auth.password: mode "password" needs one; set it or use mode "token"')
         return str(config.auth.password)
     if mode != "token":
         return ""

@@ -148,8 +148,9 @@ def test_the_owner_reads_on_standard_error_why_an_answer_failed(state: Path):
     (state / "tidegate.json").write_text('{ agents: { defaults: { model: "anthropic/m" } } }')
     with running_gateway(state):
         done = tidegate("chat", "--once", "hello", state=state)
-    assert "did not accept its key" in done.stdout
-    assert "auth: " in done.stderr
+    assert "I cannot answer: no model of agent 'main' has a usable key" in done.stdout
+    assert "doctor" in done.stdout
+    assert "✗ no model of agent 'main'" in done.stderr
 
 
 def test_a_silent_command_and_an_empty_message_end_at_once(state: Path):
@@ -242,8 +243,43 @@ def test_a_broken_setting_is_refused_with_its_place_and_nothing_is_written(state
     done = tidegate("config", "set", "gateway.port", "a lot", state=state)
     assert done.returncode == 1
     assert f"{file}:2:" in done.stderr
+    assert done.stderr.startswith("tidegate: nothing was changed")
     assert "Traceback" not in done.stderr
     assert file.read_text() == before
+
+
+def test_a_setting_with_which_the_gateway_would_not_start_is_refused(state: Path):
+    for words in (("gateway.bind", "lan"), ("gateway.auth.mode", "password"), ("gateway.trustedProxies", "[proxy]")):
+        done = tidegate("config", "set", *words, state=state)
+        assert done.returncode == 1, words
+        assert not (state / "tidegate.json").exists()
+
+
+def test_a_change_is_in_force_when_the_command_ends(state: Path):
+    with running_gateway(state):
+        for prefix in ("one", "two", "three"):
+            assert tidegate("config", "set", "messages.responsePrefix", prefix, state=state).returncode == 0
+            assert tidegate("chat", "--once", "hello", state=state).stdout.startswith(f"{prefix} ")
+
+
+def test_naming_a_first_agent_tells_that_the_one_before_is_gone(state: Path):
+    done = tidegate("config", "set", "agents.entries.helper", "{}", state=state)
+    assert "the agent main was there only because no other was named; helper answers now" in done.stdout
+    done = tidegate("config", "set", "agents.entries.main", "{default: true}", state=state)
+    assert "was there only" not in done.stdout
+    assert "was there only" not in tidegate("config", "set", "agents.entries.third", "{}", state=state).stdout
+
+
+def test_what_check_would_warn_about_is_told_at_once(state: Path):
+    done = tidegate("config", "set", "agents.defaults.model", "antropic/claude", state=state)
+    assert done.returncode == 0
+    assert "did you mean 'anthropic'" in done.stdout
+
+
+def test_a_setting_that_is_not_there_is_told_with_what_was_meant(state: Path):
+    done = tidegate("config", "get", "gateway.prt", state=state)
+    assert done.returncode == 1
+    assert "did you mean gateway.port?" in done.stderr
 
 
 def test_config_check_names_every_problem(state: Path):

@@ -106,3 +106,41 @@ def test_R101_a_file_broken_while_running_changes_nothing_and_the_next_start_say
         assert path.read_text() == broken
 
     asyncio.run(run())
+
+
+def test_a_file_with_which_the_gateway_would_stand_open_is_broken_and_the_next_start_uses_the_last_good_one(
+    tmp_path: Path,
+) -> None:
+    async def run() -> None:
+        path = tmp_path / "tidegate.json"
+        path.write_text(GOOD)
+        async with alive(tmp_path) as life:
+            path.write_text(GOOD.replace("messages:", 'gateway: { bind: "lan" },\n  messages:').replace("one", "two"))
+            result = await life.reload()
+            assert "in the clear" in str(result["problems"])
+            assert life.gateway is not None
+            assert any("in the clear" in note for note in life.gateway.notes)
+        async with alive(tmp_path) as life:
+            assert (await ask(life, "and now?")).startswith("one ")
+
+    asyncio.run(run())
+
+
+def test_with_reloading_off_a_changed_file_waits_for_the_next_start_and_that_is_told(tmp_path: Path) -> None:
+    async def run() -> None:
+        path = tmp_path / "tidegate.json"
+        off = GOOD.replace("messages:", 'gateway: { reload: { mode: "off" } },\n  messages:')
+        path.write_text(off)
+        async with alive(tmp_path) as life:
+            gateway = life.gateway
+            assert gateway is not None
+            path.write_text(off.replace("one", "two"))
+            async with asyncio.timeout(10):
+                while not gateway.notes:
+                    await asyncio.sleep(0.02)
+            assert "next start" in gateway.notes[0]
+            assert (await ask(life, "still?")).startswith("one ")
+        async with alive(tmp_path) as life:
+            assert (await ask(life, "and now?")).startswith("two ")
+
+    asyncio.run(run())

@@ -149,6 +149,22 @@ def test_a_syntax_mistake_is_the_only_problem_of_a_file(tmp_path: Path) -> None:
             "{ gateway: { auth: { token: 'a', password: 'b' } } }",
             '1:20: gateway.auth: both a token and a password are set (set gateway.auth.mode to "token" or "password")',
         ),
+        (
+            "{ gateway: { bind: 'lan' } }",
+            "1:20: gateway.bind: bind 'lan' would send the token over the network in the clear (put a proxy with "
+            "TLS in front and name its address in gateway.trustedProxies, or keep gateway.bind: "
+            '"loopback" and use an SSH tunnel or Tailscale)',
+        ),
+        (
+            "{ gateway: { auth: { mode: 'password' } } }",
+            "1:28: gateway.auth.mode: mode 'password' needs a password (set gateway.auth.password, or "
+            'gateway.auth.mode to "token")',
+        ),
+        (
+            "{ gateway: { trustedProxies: ['10.0.0.2', 'the proxy'] } }",
+            "1:43: gateway.trustedProxies[1]: 'the proxy' is no address (an address or a network, for example "
+            '"10.0.0.2" or "10.0.0.0/8")',
+        ),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place_and_the_repair(tmp_path: Path, text: str, problem: str) -> None:

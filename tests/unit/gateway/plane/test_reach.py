@@ -8,6 +8,8 @@ from tidegate.config.load import Loaded, load_config
 from tidegate.gateway.plane.qr import as_image, as_lines
 from tidegate.gateway.plane.reach import is_encrypted, reach
 
+PROXY = 'trustedProxies: ["10.0.0.2"]'
+
 
 def loaded(tmp_path: Path, gateway: str, more: str = "") -> Loaded:
     path = tmp_path / "c.json5"
@@ -30,14 +32,14 @@ def test_the_address_follows_from_what_is_listened_on(tmp_path: Path) -> None:
         ("ws://100.64.0.7:1234", "gateway.bind=tailnet")
     ]
     assert found(tmp_path, 'bind: "tailnet"') == []
-    assert found(tmp_path, 'bind: "lan"') == [("ws://192.168.1.5:1234", "gateway.bind=lan")]
-    assert found(tmp_path, 'bind: "custom", customBindHost: "fd00::5"') == [
+    assert found(tmp_path, 'bind: "lan", ' + PROXY) == [("ws://192.168.1.5:1234", "gateway.bind=lan")]
+    assert found(tmp_path, 'bind: "custom", customBindHost: "fd00::5", ' + PROXY) == [
         ("ws://[fd00::5]:1234", "gateway.bind=custom")
     ]
 
 
 def test_names_with_tls_come_first(tmp_path: Path) -> None:
-    names = 'controlUi: { allowedOrigins: ["http://localhost:5", "https://gate.example/"] }, bind: "lan"'
+    names = 'controlUi: { allowedOrigins: ["http://localhost:5", "https://gate.example/"] }, bind: "lan", ' + PROXY
     assert [url for url, _ in found(tmp_path, names)] == ["wss://gate.example", "ws://192.168.1.5:1234"]
     stated = 'plugins: { entries: { "device-pair": { config: { publicUrl: "%s" } } } }'
     assert found(tmp_path, "", stated % "wss://gate.example") == [
