@@ -169,7 +169,7 @@ class OpenAiApi:
             chat, responses = endpoints.chat_completions.enabled, endpoints.responses.enabled
             is_on = {"/v1/chat/completions": chat, "/v1/responses": responses}.get(request.path, chat or responses)
             if not is_on:
-                return web.Response(status=404, text="Not Found")
+                return await self._off(request)
             try:
                 await self._access.check(request)
                 return await handler(request)
@@ -183,6 +183,16 @@ class OpenAiApi:
                 return json_answer(ApiError(500, "internal error", "api_error").body, status=500, headers=ONCE)
 
         return guarded
+
+    async def _off(self, request: web.Request) -> web.StreamResponse:
+        """Answer that there is nothing here; the operator hears why."""
+        try:
+            await self._access.check(request)
+        except ApiError:
+            return web.Response(status=404, text="Not Found")
+        key = "responses" if request.path == "/v1/responses" else "chatCompletions"
+        error = ApiError(404, f"This interface is off: set gateway.http.endpoints.{key}.enabled to true.", "not_found")
+        return json_answer(error.body, status=404)
 
     async def _models(self, _: web.Request) -> web.StreamResponse:
         names = model_names(self._gateway.loaded.config.agents.members())

@@ -303,7 +303,12 @@ async def test_a_foreign_page_and_a_foreign_name_are_refused_whatever_they_know(
 async def test_what_is_not_switched_on_is_not_there(tmp_path: Path) -> None:
     async with api(tmp_path, f'gateway: {{ auth: {{ mode: "token", token: "{TOKEN}" }} }},') as running:
         for method, path in (("GET", "/v1/models"), ("POST", "/v1/chat/completions"), ("POST", "/v1/responses")):
-            assert (await running.call(method, path, {"input": "x"}))[0] == 404
+            status, body = await running.call(method, path, {"input": "x"})
+            assert status == 404
+            assert "gateway.http.endpoints." in body["error"]["message"]
+            stranger = {"Authorization": "Bearer wrong"}
+            status, body = await running.call(method, path, {"input": "x"}, stranger)
+            assert (status, body) == (404, "Not Found")
 
 
 @on_loop
