@@ -9,7 +9,7 @@ from typing import Any
 
 from playwright.async_api import WebSocketRoute
 
-from harness.brain import Answer, Ask, Error, Tools
+from harness.brain import Answer, Ask, Error, Tools, echo
 from harness.stage import stage
 from tidegate.gateway.plane.owner import call_as_owner
 from web.browser import Web, address, browsers, in_browser, login_link, open_chat
@@ -67,6 +67,8 @@ async def test_esc_stops_a_running_answer_and_what_was_said_stays(tmp_path: Path
         await window.sees(".answer")
         assert (await window.page.inner_text(".answer .prose")).startswith("word word")
         assert await window.page.locator(".said").count() == 1
+        assert await window.page.locator(".answer + .is-stopped").count() == 1
+        assert await window.page.locator(".is-stopped").count() == 1
 
 
 @in_browser
@@ -233,6 +235,15 @@ async def test_a_failed_turn_tells_the_reason(tmp_path: Path) -> None:
         assert "No answer came." in await window.page.inner_text(".remark.is-error")
         assert await window.page.locator(".bubble").all_inner_texts() == ["hello"]
         await window.page.locator(".stop").wait_for(state="hidden")
+        told = await window.page.inner_text(".remark.is-error")
+        await window.page.reload()
+        await window.sees(".said + .remark.is-error")
+        assert await window.page.locator(".remark.is-error").all_inner_texts() == [told]
+        place.brain.think = echo
+        await window.say("and now")
+        await window.hears("echo: and now")
+        assert await window.page.locator(".remark.is-error").all_inner_texts() == [told]
+        assert window.problems == []
 
 
 @in_browser
@@ -278,9 +289,17 @@ async def test_what_a_stop_sets_aside_stays_to_be_sent_again(tmp_path: Path) -> 
         await window.page.reload()
         await window.page.get_by_text("Not answered: it was set aside").wait_for()
         assert [ask.last for ask in place.brain.asks] == ["first"]
+        await window.say("third")
+        await window.hears("echo: third")
+        assert await window.page.locator(".bubble").all_inner_texts() == ["first", "second", "third"]
+        marks = window.page.locator(".is-stopped, .is-failed")
+        assert [(await mark.get_attribute("class")).split()[-1] for mark in await marks.all()] == [
+            "is-stopped",
+            "is-failed",
+        ]
         await window.page.get_by_role("button", name="Send again").click()
-        await window.hears("second")
-        assert await window.page.locator(".bubble").all_inner_texts() == ["first", "second"]
+        await window.hears("echo: second")
+        assert await window.page.locator(".bubble").all_inner_texts() == ["first", "third", "second"]
         assert await window.page.locator(".is-failed").count() == 0
         assert window.problems == []
 

@@ -12,9 +12,9 @@ export class Lines {
     this.tools = new Map();
   }
 
-  /** The number of the newest line. */
+  /** The place of the newest line. */
   get last() {
-    return this.items.length ? seqOf(this.items[this.items.length - 1]) : 0;
+    return this.items.length ? placeOf(this.items[this.items.length - 1]) : 0;
   }
 
   /** The number of the oldest line that is here. */
@@ -31,9 +31,12 @@ export class Lines {
 
   /** @param {any[]} fresh */
   add(fresh) {
-    const kept = new Map(this.items.map((line) => [seqOf(line), line]));
-    for (const line of fresh) kept.set(seqOf(line), line);
-    this.items = [...kept.values()].sort((one, two) => seqOf(one) - seqOf(two));
+    // Where an answer ended may have moved: what it had said is written down a moment after its end.
+    const told = new Set(fresh.map(seqOf));
+    const kept = new Map();
+    for (const line of this.items) if (!told.has(seqOf(line))) kept.set(placeOf(line), line);
+    for (const line of fresh) kept.set(placeOf(line), line);
+    this.items = [...kept.values()].sort((one, two) => placeOf(one) - placeOf(two));
     for (const line of fresh) this.learn(line);
   }
 
@@ -59,7 +62,7 @@ export class Lines {
 
   /** @param {"user" | "assistant"} role @param {number} [after] @returns {any[]} */
   of(role, after = 0) {
-    return this.items.filter((line) => line.role === role && seqOf(line) > after);
+    return this.items.filter((line) => line.role === role && placeOf(line) > after);
   }
 
   /** @returns {any[]} what came after the last thing that a person said */
@@ -70,6 +73,12 @@ export class Lines {
 
 /** @param {any} line @returns {number} */
 export const seqOf = (line) => line.__openclaw.seq;
+
+/** Where a line stands. What only says how an answer ended has the number of the line before it. @param {any} line */
+export const placeOf = (line) => seqOf(line) + (line.__openclaw.id.endsWith(":end") ? 0.5 : 0);
+
+/** @param {any} line @returns {"error" | "aborted" | ""} how an answer ended that is not a whole one */
+export const endOf = (line) => (["error", "aborted"].includes(line.stopReason) ? line.stopReason : "");
 
 /** @param {any} message @returns {string} */
 export function textOf(message) {

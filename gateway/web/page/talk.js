@@ -2,7 +2,7 @@
 // typed messages and running answers. Whenever a run ends or events may have been missed the transcript is fetched
 // again, and what it holds by then is taken off the overlay: nothing is shown twice and nothing is lost.
 
-import { bare, callsOf, Lines, rendered, seqOf, textOf } from "./lines.js";
+import { bare, callsOf, endOf, Lines, rendered, seqOf, textOf } from "./lines.js";
 import { Outbox } from "./outbox.js";
 import { unmarked } from "./words.js";
 
@@ -255,12 +255,15 @@ export class Talk {
   /** Let go of a run that has ended, once the transcript holds what it said. @param {Run} run */
   close(run) {
     run.checks += 1;
-    const said = this.lines.of("assistant", run.after).map(textOf);
+    const lines = this.lines.of("assistant", run.after);
+    const said = lines.map(textOf);
+    const isTold = lines.some((line) => endOf(line) === run.state);
     const isThere = !run.text || said.some((text) => text && (run.text.endsWith(text) || text.endsWith(run.text)));
     // What was said of an answer that was stopped is written after its end is told.
     if (run.state === "aborted" && !isThere && run.checks < MAX_RECHECKS) return;
     this.runs.delete(run.id);
     const remark = { id: run.id, after: this.lines.last };
+    if (isTold && isThere) return;
     if (run.state === "error") this.addNote({ ...remark, kind: "error", text: run.error });
     else if (run.state === "aborted") this.addNote({ ...remark, kind: "stopped", text: isThere ? "" : run.text });
     else if (!isThere && !run.hasBegun) {
@@ -277,6 +280,7 @@ export class Talk {
 
   /** @param {number} began @param {Set<string>} done @param {boolean} isOther another conversation has begun */
   settleMessages(began, done, isOther) {
+    const isEnding = [...this.runs.values()].some((run) => run.state === "aborted");
     const stored = this.lines.of("user").map((line) => ({ seq: seqOf(line), text: bare(textOf(line)) }));
     for (const message of this.outbox.of(this.key)) {
       if (message.state !== "taken") continue;
@@ -287,7 +291,10 @@ export class Talk {
       const isOver = done.has(message.id) || isIdle;
       if (line || (isOver && (message.isAnswered || isOther))) this.outbox.remove(message);
       // It was taken and is not in the transcript: a stop has set aside what waited.
-      else if (isOver) this.outbox.fail(message, "it was set aside");
+      else if (isOver && !isEnding) {
+        message.after = this.lines.last;
+        this.outbox.fail(message, "it was set aside");
+      }
     }
   }
 
@@ -334,7 +341,8 @@ export class Talk {
     if (name !== "chat" || payload.state === "status" || payload.state === "delta") return;
     const text = payload.message ? textOf(payload.message) : "";
     const remark = { id: message.id, after: message.after ?? 0 };
-    if (payload.state === "error")
+    // The failure of a run that began stands in the transcript.
+    if (payload.state === "error" && !message.isAnswered)
       this.addNote({ ...remark, kind: "error", text: payload.errorMessage }, message.key);
     else if (text && !message.isAnswered) {
       this.addNote({ ...remark, kind: "command", question: message.text, text }, message.key);

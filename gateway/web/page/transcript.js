@@ -1,7 +1,7 @@
 // Draws a talk: what was said, what tools did, what is under way. Nodes are kept from one drawing to the next.
 
 import { arrange, copy, el, icon } from "./dom.js";
-import { callsOf, textOf } from "./lines.js";
+import { callsOf, endOf, placeOf, textOf } from "./lines.js";
 import { clock, fullDay, sameDay, summary } from "./words.js";
 
 const NEAR_END = 80;
@@ -87,11 +87,12 @@ export class Transcript {
   entries() {
     const { talk } = this;
     const found = [];
-    const notes = [...(talk.notes.get(talk.key) ?? [])];
+    const messages = talk.outbox.of(talk.key);
+    const between = this.between(messages);
     let day = 0;
     for (const line of talk.lines.items) {
-      const { seq } = line.__openclaw;
-      while (notes.length && notes[0].after < seq) found.push(this.remark(notes.shift()));
+      const place = placeOf(line);
+      while (between.length && between[0].after < place) found.push(between.shift().entry);
       if (sameDay(line.timestamp) !== day) {
         day = sameDay(line.timestamp);
         found.push({
@@ -101,16 +102,27 @@ export class Transcript {
       }
       found.push(...this.line(line));
     }
-    for (const remark of notes) found.push(this.remark(remark));
+    for (const { entry } of between) found.push(entry);
     const running = [...talk.runs.values()];
-    const messages = talk.outbox.of(talk.key);
+    const open = messages.filter((message) => message.state !== "failed");
     const isQueued = (/** @type {import("./outbox.js").Message} */ message) =>
       message.state === "taken" && running.length > 0 && !talk.runs.has(message.id);
-    for (const message of messages.filter((other) => !isQueued(other))) found.push(this.message(message, false));
+    for (const message of open.filter((other) => !isQueued(other))) found.push(this.message(message, false));
     for (const run of running) found.push(...this.run(run));
     if (talk.isBusy && !running.length) found.push(thinking("busy"));
-    for (const message of messages.filter(isQueued)) found.push(this.message(message, true));
+    for (const message of open.filter(isQueued)) found.push(this.message(message, true));
     return found;
+  }
+
+  /** What stands between the lines, in order: remarks, and messages that came to nothing. @param {any[]} messages */
+  between(messages) {
+    const notes = this.talk.notes.get(this.talk.key) ?? [];
+    const found = notes.map((remark) => ({ after: remark.after, entry: this.remark(remark) }));
+    for (const message of messages) {
+      if (message.state !== "failed") continue;
+      found.push({ after: message.after ?? Infinity, entry: this.message(message, false) });
+    }
+    return found.sort((one, two) => one.after - two.after);
   }
 
   /** @param {any} line */
@@ -120,8 +132,11 @@ export class Transcript {
       return [{ id, make: () => said(textOf(line), clock(line.timestamp)) }];
     }
     if (line.role !== "assistant") return [];
+    const end = endOf(line);
+    if (end === "error") return [this.remark({ id, kind: "error", text: line.errorMessage || textOf(line) })];
     const text = textOf(line);
     const found = text ? [this.answer(id, text, clock(line.timestamp))] : [];
+    if (end) found.push(this.remark({ id, kind: "stopped", text: "" }));
     return [...found, ...callsOf(line).map((call) => this.tool(call.id))];
   }
 
@@ -278,7 +293,7 @@ export class Transcript {
         if (remark.kind === "error") {
           return el(
             "aside",
-            { class: "remark is-error", role: "alert" },
+            { class: "remark is-error" },
             icon("warn"),
             el("div", {}, el("strong", {}, "No answer came. "), remark.text),
           );
