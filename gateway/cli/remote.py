@@ -7,6 +7,7 @@ import getpass
 import os
 import stat
 import sys
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,13 +16,13 @@ from typing import Any, TypeVar
 from tidegate.gateway.cli.call import Call, warn
 from tidegate.gateway.cli.terminal import printable
 from tidegate.gateway.client.address import read_address
-from tidegate.gateway.client.again import Patience
+from tidegate.gateway.client.again import PAIRING_SECONDS, Patience
 from tidegate.gateway.client.connection import Connection
 from tidegate.gateway.client.dial import Door, Kind, Secret, connected
-from tidegate.gateway.client.errors import BadAddress, Denied, Forbidden, Unreachable, WrongSecret
+from tidegate.gateway.client.errors import BadAddress, Denied, Forbidden, NotPaired, Unreachable, WrongSecret
 from tidegate.gateway.client.identity import Identity, StoredToken
+from tidegate.gateway.client.refusals import approval
 from tidegate.gateway.client.shape import fields, items
-from tidegate.gateway.program import hint
 
 T = TypeVar("T")
 Work = Callable[[Connection], Awaitable[T]]
@@ -37,7 +38,7 @@ _NEEDS = (
 )
 _HELPS = (("device.", "operator.admin"),)
 """With it a device manages others, and not only itself."""
-UPGRADE_SECONDS = 320.0
+PAIRING_LIFE, UPGRADE_SECONDS = 300.0, 320.0
 """A request waits five minutes for a person."""
 MAX_SECRET = 4096
 
@@ -111,7 +112,17 @@ def harmless(value: Any) -> Any:
 def run(call: Call, kind: Kind, work: Work[T]) -> T:
     """Connect, do some work, and leave. Raises ClientError."""
     entry = Entry(call, kind)
-    return with_secret(entry, lambda: once(entry, work))
+    return let_in(entry, lambda: once(entry, work))
+
+
+def let_in(entry: Entry, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Like `with_secret`, and where a person has to approve this device, wait for them. Raises ClientError."""
+    while True:
+        try:
+            return with_secret(entry, work)
+        except NotPaired as error:
+            entry.check_waits(error)
+            time.sleep(PAIRING_SECONDS)
 
 
 def with_secret(entry: Entry, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -153,7 +164,7 @@ def stay(call: Call, kind: Kind, work: Work[T]) -> T:
                 was_told = True
                 await asyncio.sleep(seconds)
 
-    return with_secret(entry, again)
+    return let_in(entry, again)
 
 
 class Entry:
@@ -168,16 +179,42 @@ class Entry:
         self.kind = kind
         self._was_asked = False
         self._was_widened = False
+        self._waits_for = ""
+        self._waits_until = 0.0
 
     def ask_secret(self, error: WrongSecret) -> bool:
         """Ask the person for the secret that is missing; False when there is nobody, or they were asked before."""
         what = {"AUTH_TOKEN_MISSING": "token", "AUTH_PASSWORD_MISSING": "password"}.get(error.code)
-        if what is None or self._was_asked or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        if self._was_asked or not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return False
+        if error.is_device_token and self.door.shows_token:
+            # Without it the gateway says which secret it wants instead.
+            self.door = replace(self.door, shows_token=False)
+            return True
+        if what is None:
             return False
         self._was_asked = True
         typed = getpass.getpass(f"The {what} of {self.door.name}: ").strip()
         self.door = replace(self.door, secret=Secret(**{what: typed}))
         return bool(typed)
+
+    def check_waits(self, error: NotPaired) -> None:
+        """Say once what is waited for. Raises Denied where nobody sees that, or the time is up."""
+        if not sys.stderr.isatty():
+            secret = "password" if self.door.secret.password else "token"
+            raise Denied(
+                f"{error.what}. {error.where(error.command)} within five minutes, then run this again, "
+                f"with the {secret} once more",
+                error.code,
+            ) from error
+        now = time.monotonic()
+        if not self._waits_for:
+            self._waits_until = now + PAIRING_LIFE
+        elif now > self._waits_until:
+            raise Denied("nobody approved this device within five minutes; run this again to ask once more")
+        if error.request != self._waits_for:
+            self._waits_for = error.request
+            _tell_wait(error.what, error.command)
 
     async def widen(self, line: Connection, error: Forbidden) -> bool:
         """Ask for a right that this device lacks and wait for the answer; False when that is no way.
@@ -195,11 +232,11 @@ class Entry:
         self._was_widened = True
         asked = fields(await line.call("device.scopes.requestUpgrade", {"scopes": [error.scope]}))
         request = str(asked.get("requestId", ""))
-        how = hint(f"devices approve {request}")
-        warn(f"this needs {error.scope}; waiting five minutes for {how} on the gateway's machine (Ctrl-C gives up)")
+        _tell_wait(f"this needs {error.scope}", approval(request, asked.get("approveCommand")))
         answer = fields(await line.call("device.scopes.waitUpgrade", {"requestId": request}, seconds=UPGRADE_SECONDS))
         if answer.get("status") != "approved":
-            raise Denied(f"{error.scope} was not given: the request was {answer.get('status')}")
+            why = {"rejected": "was turned down", "expired": "was not answered in time"}
+            raise Denied(f"{error.scope} was not given: the request {why.get(str(answer.get('status')), 'is gone')}")
         assert door.address is not None
         assert door.identity is not None
         # The token changed with its rights; the old one is worth nothing now.
@@ -207,6 +244,10 @@ class Entry:
         door.identity.keep(door.address.url, StoredToken(str(answer.get("deviceToken", "")), scopes))
         self.kind = replace(self.kind, scopes=tuple(dict.fromkeys((*self.kind.scopes, error.scope))))
         return True
+
+
+def _tell_wait(what: str, command: str) -> None:
+    warn(f"{what}; waiting five minutes for `{command}` on the gateway's machine (Ctrl-C gives up)")
 
 
 async def once(entry: Entry, work: Work[T]) -> T:

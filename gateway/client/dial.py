@@ -52,12 +52,14 @@ class Door:
     Attributes:
         socket: The private socket; the address counts for nothing then.
         identity: Our key and tokens, for an address.
+        shows_token: Our own token is shown where no secret was given.
     """
 
     address: GatewayAddress | None = None
     socket: Path | None = None
     identity: Identity | None = None
     secret: Secret = Secret()
+    shows_token: bool = True
 
     @property
     def name(self) -> str:
@@ -180,7 +182,7 @@ def _widened(kind: Kind, kept: StoredToken | None, *, shows_secret: bool) -> Kin
 
 
 def _kept(door: Door) -> StoredToken | None:
-    if door.address is None or door.identity is None:
+    if door.address is None or door.identity is None or not door.shows_token:
         return None
     return door.identity.token(door.address.url)
 

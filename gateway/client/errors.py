@@ -7,6 +7,7 @@ ClientError
 ├── BadAddress                  the address may not be used
 ├── Denied                      it does not let us in
 │   ├── NotPaired               a person has to approve this device
+│   ├── TurnedDown              a person said no
 │   ├── WrongSecret             token, password or device token
 │   ├── RateLimited             too many wrong secrets
 │   └── OtherProtocol           it speaks another version
@@ -71,12 +72,25 @@ class NotPaired(Denied):
     Attributes:
         request: Id of the request that waits for them.
         reason: `not-paired`, `scope-upgrade`, `role-upgrade` or `metadata-upgrade`.
+        what: What waits, for people.
+        command: What approves it, on the gateway's machine.
     """
 
-    def __init__(self, text: str, request: str, reason: str) -> None:
-        super().__init__(text, "PAIRING_REQUIRED")
+    def __init__(self, what: str, request: str, reason: str, command: str) -> None:
+        super().__init__(f"{what}. {self.where(command)} within five minutes, then try again", "PAIRING_REQUIRED")
         self.request = request
         self.reason = reason
+        self.what = what
+        self.command = command
+
+    @staticmethod
+    def where(command: str) -> str:
+        """Return where a command is to be typed."""
+        return f"On the gateway's machine: `{command}`"
+
+
+class TurnedDown(Denied):
+    """A person said no to what this device asked for."""
 
 
 class WrongSecret(Denied):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import ssl
 from collections.abc import Mapping
@@ -20,11 +21,14 @@ from tidegate.gateway.client.errors import (
     RateLimited,
     Refused,
     TlsFailed,
+    TurnedDown,
     Unreachable,
     WrongSecret,
 )
-from tidegate.gateway.program import hint
+from tidegate.gateway.program import NAME, hint
 
+_FOLDER = re.compile(r"(?:[\w.~+-]*/){0,40}")
+"""Where a program may be, in words that a person can type as they are."""
 _SECRETS = {
     "AUTH_TOKEN_MISSING": "this gateway wants its token: set TIDEGATE_GATEWAY_TOKEN or name a file with --token-file "
     "(on its machine it is in <state>/gateway.token)",
@@ -32,8 +36,8 @@ _SECRETS = {
     "--password-file",
     "AUTH_TOKEN_MISMATCH": "the token is not this gateway's; on its machine it is in <state>/gateway.token",
     "AUTH_PASSWORD_MISMATCH": "the password is not this gateway's",
-    "AUTH_DEVICE_TOKEN_MISMATCH": "this device is not known there any more, or its token was revoked: show the "
-    "gateway's token again (TIDEGATE_GATEWAY_TOKEN or --token-file) and have the device approved",
+    "AUTH_DEVICE_TOKEN_MISMATCH": "the token of this device is not valid there any more, it was revoked or replaced: "
+    "run this again, with the gateway's token once more (TIDEGATE_GATEWAY_TOKEN or --token-file)",
 }
 
 
@@ -48,6 +52,8 @@ def denied(error: Mapping[str, Any], name: str) -> ClientError:
     code, text = str(details.get("code", "")), str(error.get("message", "it gave no reason"))
     if code == "PAIRING_REQUIRED":
         return _not_paired(details)
+    if code == "PAIRING_REJECTED":
+        return TurnedDown(f"{name}: what this device asked for was turned down; run this again to ask once more", code)
     if code == "AUTH_RATE_LIMITED":
         seconds = _number(error.get("retryAfterMs")) / 1000
         return RateLimited(f"{name}: too many wrong secrets came from here; try again in {_span(seconds)}", seconds)
@@ -79,8 +85,18 @@ def _not_paired(details: Mapping[str, Any]) -> NotPaired:
         "role-upgrade": "this device asks to come in again",
         "metadata-upgrade": "this device changed and has to be approved again",
     }.get(reason, f"this device is new there and asks for: {scopes}")
-    how = hint(f"devices approve {request}")
-    return NotPaired(f"{what}. On the gateway's machine: {how} within five minutes, then try again", request, reason)
+    return NotPaired(what, request, reason, approval(request, details.get("approveCommand")))
+
+
+def approval(request: str, told: Any) -> str:
+    """Return the command that approves a request on the gateway's machine.
+
+    Args:
+        told: What the gateway says that it is there: in a clone the program has a path.
+    """
+    usual = f"{NAME} devices approve {request}"
+    program = told.removesuffix(usual) if isinstance(told, str) and told.endswith(usual) else ""
+    return f"{program}{usual}" if _FOLDER.fullmatch(program) else usual
 
 
 def _short(scope: Any) -> str:

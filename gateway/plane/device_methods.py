@@ -16,7 +16,7 @@ from pydantic import Field
 
 from tidegate.gateway.plane.contract import Call, Caller, Code, Method, NoParams, Params, Role, RpcError, Scope
 from tidegate.gateway.plane.device_rows import device_row, request_row
-from tidegate.gateway.plane.devices import MAX_LABEL, REQUEST_LIFE, DeviceBook, within
+from tidegate.gateway.plane.devices import MAX_LABEL, REQUEST_LIFE, DeviceBook, approve_command, within
 from tidegate.gateway.plane.frames import NonEmpty, encode
 from tidegate.gateway.plane.qr import as_image
 from tidegate.gateway.plane.reach import Reach, is_encrypted
@@ -167,7 +167,7 @@ class _Devices:
         request = await self._pending(call)
         if await self._store.settle_device_request(request.id, "rejected", None) is None:
             raise RpcError(Code.INVALID_REQUEST, "unknown requestId")
-        self._book.tell_resolved(request, "rejected")
+        self._book.turn_down(request)
         return {"requestId": request.id, "deviceId": request.device}
 
     async def remove(self, call: Call) -> Any:
@@ -292,7 +292,11 @@ class _Devices:
             now + REQUEST_LIFE,
         )
         pending = await self._book.announce(request)
-        return {"requestId": pending.id, "expiresAtMs": pending.expires_at // 1000}
+        return {
+            "requestId": pending.id,
+            "expiresAtMs": pending.expires_at // 1000,
+            "approveCommand": approve_command(pending),
+        }
 
     async def wait_upgrade(self, call: Call) -> Any:
         """Wait for a person's word; the store is asked again and again, so that any process may decide."""
@@ -308,6 +312,7 @@ class _Devices:
                 text = self._book.mint.text(device.id, token)
                 return {"status": "approved", "deviceToken": text, "scopes": list(token.scopes)}
             if request.decision:
+                self._book.has_heard(request.device)
                 return {"status": "rejected"}
             if request.expires_at <= self._hub.clock.now():
                 return {"status": "expired"}

@@ -23,8 +23,9 @@ from tidegate.gateway.plane.handshake import BROWSER_CLIENTS, Asker, Grant, Refu
 from tidegate.gateway.plane.hub import Hub
 from tidegate.gateway.plane.limits import SecretKind
 from tidegate.gateway.plane.reach import Reach
+from tidegate.gateway.program import command
 from tidegate.ids import new_id
-from tidegate.sessions.devices import About, Device, DeviceRequest, DeviceStore, SetupCode
+from tidegate.sessions.devices import MAX_PENDING, About, Device, DeviceRequest, DeviceStore, SetupCode
 
 SECRET_FILE = "device.secret"
 REQUEST_LIFE = 5 * MINUTE
@@ -86,6 +87,7 @@ class DeviceBook:
         self.reach = reach
         self._doorkeeper = doorkeeper
         self._clock = clock
+        self._turned_down: dict[str, int] = {}
         self.mint = TokenMint(keep_secret(state_dir / SECRET_FILE).encode())
 
     @property
@@ -242,6 +244,10 @@ class DeviceBook:
 
     async def _ask(self, asker: Asker, device: Device | None, why: str) -> Refused:
         """Return the refusal of a device that waits for a person's word; approvers hear of it once."""
+        assert asker.device is not None
+        if self._turned_down.pop(asker.device.id, 0) > self._clock.now():
+            details: dict[str, object] = {"code": "PAIRING_REJECTED", "reason": why, "deviceId": asker.device.id}
+            return Refused(RpcError(Code.NOT_PAIRED, "pairing request was turned down", details))
         request = self._request(asker, is_repair=device is not None)
         pending = await self.announce(request)
         wire = RpcError(
@@ -257,6 +263,20 @@ class DeviceBook:
         if pending.id == request.id:
             self.hub.publish(PlaneEvent("device.pair.requested", request_row(pending)))
         return pending
+
+    def turn_down(self, request: DeviceRequest) -> None:
+        """Tell everybody that a request was turned down, its device too: when it asks again, once.
+
+        Else a client that waits would only make the next request.
+        """
+        self._turned_down[request.device] = self._clock.now() + REQUEST_LIFE
+        while len(self._turned_down) > MAX_PENDING:
+            del self._turned_down[next(iter(self._turned_down))]
+        self.tell_resolved(request, "rejected")
+
+    def has_heard(self, device: str) -> None:
+        """Note that a device knows by now that its request was turned down."""
+        self._turned_down.pop(device, None)
 
     def tell_resolved(self, request: DeviceRequest, decision: str) -> None:
         """Tell those who may decide that a request is decided."""
@@ -325,6 +345,11 @@ class DeviceBook:
         return role == Role.OPERATOR and within(scopes, caller.scopes)
 
 
+def approve_command(request: DeviceRequest) -> str:
+    """Return what approves a request on this machine."""
+    return command(["devices", "approve", request.id])
+
+
 def _secret_mode(keeper: Doorkeeper) -> str:
     return "password" if keeper.settings.mode == "password" else "token"
 
@@ -335,6 +360,8 @@ def _pairing_details(asker: Asker, device: Device | None, why: str, pending: Dev
         "reason": why,
         "requestId": pending.id,
         "remediationHint": _HINTS[why],
+        # Ours: in a clone the command has a path.
+        "approveCommand": approve_command(pending),
     }
     if asker.client.mode in ("ui", "webchat"):
         # Without these the client stops; with them it tries again until somebody has decided.

@@ -18,6 +18,9 @@ from cli.driver import Terminal, running_gateway, tidegate
 ASK_FIRST = "{ gateway: { nodes: { pairing: { autoApproveLocal: false } } } }"
 
 
+TOKEN_ONCE_MORE = "run this again, with the gateway's token once more (TIDEGATE_GATEWAY_TOKEN or --token-file)"
+
+
 def free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
@@ -146,6 +149,7 @@ def test_a_new_device_waits_is_approved_and_needs_no_token_afterwards(state: Pat
         found = re.search(r"devices approve (\S+?)`", first.stderr)
         assert first.returncode == 4
         assert found is not None, first.stderr
+        assert "within five minutes, then run this again, with the token once more" in first.stderr
         assert first.stderr.count("\n") == 1
         listed = there.at_home("devices", "list").stdout
         assert found[1] in listed
@@ -162,6 +166,57 @@ def test_a_new_device_waits_is_approved_and_needs_no_token_afterwards(state: Pat
         assert "everything, also the configuration and other devices" in approved
         assert there.run("config", "set", "session.dmScope", "per-peer").returncode == 0
         assert there.ok("config", "get", "session.dmScope", token=None) == "per-peer\n"
+
+
+def token_of(there: There) -> dict[str, str]:
+    return {"TIDEGATE_GATEWAY_TOKEN": there.token}
+
+
+def test_a_new_device_in_a_terminal_waits_and_goes_on_by_itself(state: Path):
+    with elsewhere(state, ASK_FIRST) as there:
+        words = ("sessions", "list", "--url", there.url)
+        with Terminal(*words, state=there.here, env=token_of(there)) as terminal:
+            terminal.wait_for("this device is new there and asks for: read, write; waiting five minutes for")
+            terminal.wait_for("`tidegate devices approve 01")
+            terminal.wait_for("` on the gateway's machine (Ctrl-C gives up)")
+            assert "may connect now" in there.at_home("devices", "approve", "--latest", "--yes").stdout
+            terminal.wait_for("there are no sessions yet")
+            assert terminal.wait_for_end() == 0
+        assert terminal.text.count("waiting five minutes") == 1
+        assert there.run("sessions", "list", token=None).returncode == 0
+
+
+def test_a_device_that_is_turned_down_hears_so_and_asks_no_more(state: Path):
+    with elsewhere(state, ASK_FIRST) as there:
+        words = ("chat", "--url", there.url)
+        with Terminal(*words, state=there.here, env=token_of(there)) as terminal:
+            terminal.wait_for("waiting five minutes for")
+            assert "was turned down" in there.at_home("devices", "reject", "--latest").stdout
+            terminal.wait_for("was turned down; run this again to ask once more")
+            assert terminal.wait_for_end() == 4
+        assert "none waits" in there.at_home("devices", "list").stdout
+        assert "is new there" in there.run("status").stderr
+        there.at_home("devices", "reject", "--latest")
+        assert "was turned down" in there.run("status").stderr
+        assert "is new there" in there.run("status").stderr
+
+
+def test_a_device_that_is_approved_again_shows_the_token_once_more(state: Path):
+    with elsewhere(state) as there:
+        there.ok("sessions", "list")
+        device = json.loads(there.at_home("devices", "list", "--json").stdout)["paired"][0]["deviceId"]
+        there.at_home("devices", "revoke", device)
+        again = there.run("sessions", "list")
+        assert "this device asks to come in again. On the gateway's machine: `tidegate devices" in again.stderr
+        assert "then run this again, with the token once more" in again.stderr
+        there.at_home("devices", "approve", "--latest", "--yes")
+        dead = there.run("sessions", "list", token=None)
+        assert (dead.returncode, TOKEN_ONCE_MORE in dead.stderr) == (4, True)
+        with Terminal("sessions", "list", "--url", there.url, state=there.here) as terminal:
+            terminal.wait_for("The token of")
+            terminal.type(there.token + "\n")
+            assert terminal.wait_for_end() == 0
+        there.ok("sessions", "list", token=None)
 
 
 def test_a_right_that_is_missing_is_told_where_nobody_can_answer(state: Path):
@@ -192,7 +247,7 @@ def test_devices_are_named_revoked_and_forgotten(state: Path):
         assert "may not connect any more" in there.at_home("devices", "revoke", device[:12]).stdout
         revoked = there.run("sessions", "list", token=None)
         assert revoked.returncode == 4
-        assert "its token was revoked: show the gateway's token again" in revoked.stderr
+        assert TOKEN_ONCE_MORE in revoked.stderr
         assert "operator revoked" in there.at_home("devices", "list").stdout
         assert "is forgotten" in there.at_home("devices", "remove", device).stdout
         assert "no device is paired" in there.at_home("devices", "list").stdout
@@ -384,7 +439,7 @@ def test_a_chat_whose_device_is_revoked_ends_and_says_so(state: Path):
         with Terminal("chat", "--url", there.url, state=there.here) as terminal:
             terminal.wait_for("talking to your agent")
             there.at_home("devices", "revoke", device)
-            terminal.wait_for("its token was revoked")
+            terminal.wait_for(TOKEN_ONCE_MORE)
             assert terminal.wait_for_end() == 4
 
 

@@ -138,7 +138,7 @@ async def test_a_revoked_device_is_told_and_its_open_line_ends(tmp_path: Path) -
 
         with pytest.raises(Unreachable, match="device removed"):
             await revoked()
-        with pytest.raises(WrongSecret, match="revoked") as refusal:
+        with pytest.raises(WrongSecret, match="with the gateway's token once more") as refusal:
             async with connected(door(running, tmp_path, ""), READ):
                 pass
         assert refusal.value.is_device_token

@@ -43,6 +43,6 @@ def test_a_limit_says_how_long_to_wait():
 
 
 def test_pairing_is_waited_for_only_where_somebody_sees_so():
-    error = NotPaired("x", "r", "not-paired")
+    error = NotPaired("x", "r", "not-paired", "tidegate devices approve r")
     assert Patience().seconds(error) is None
     assert Patience(waits_for_pairing=True).seconds(error) == PAIRING_SECONDS
