@@ -1,4 +1,4 @@
-"""Markdown for a terminal: bold, code, headings and lists, without their marks where colours are not allowed.
+"""Markdown for a terminal: bold, code, headings, lists and tables, without their marks where colours are not allowed.
 
 Programs get the text as written.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from tidegate.gateway.cli.tables import draw_table, table_rows
 from tidegate.gateway.cli.terminal import NO_LIMIT, Style, fold, printable
 
 _FENCE = re.compile(r"\s*(```|~~~)")
@@ -31,16 +32,27 @@ def render(text: str, style: Style, room: int = NO_LIMIT) -> str:
     if not style.markup:
         return text
     lines: list[str] = []
-    in_code = False
-    for line in text.split("\n"):
+    in_code, behind = False, 0
+    written = text.split("\n")
+    for at, line in enumerate(written):
+        if at < behind:
+            continue
         if _FENCE.match(line):
             in_code = not in_code
-            continue
-        if in_code:
+        elif in_code:
             lines.append(style.paint(f"  {line}", "cyan"))
+        elif rows := table_rows(written, at):
+            behind = at + rows
+            lines += _table(written[at:behind], style, room)
         else:
             lines += fold(_line(line, style), room, split=False)
     return "\n".join(lines)
+
+
+def _table(written: list[str], style: Style, room: int) -> list[str]:
+    drawn = draw_table("\n".join(written), style, room)
+    lines = [_line(line, style) for line in written] if drawn is None else drawn
+    return [row for line in lines for row in fold(line, room, split=False)]
 
 
 def _line(line: str, style: Style) -> str:
