@@ -18,6 +18,7 @@ MAX_ENTRIES = 2_000
 """Entries of one session that are kept; the oldest go first and can be loaded again."""
 MAX_SESSIONS = 200
 MAX_TEXT = 200_000
+STOPPED = "stopped"
 NEW = ":dashboard:"
 """What the key of a session holds that was made by a client."""
 
@@ -40,6 +41,8 @@ class Step(StrEnum):
     RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
+    ASIDE = "aside"
+    """A stop took it out of the queue."""
 
 
 @dataclass(slots=True)
@@ -102,6 +105,7 @@ class Model:
     reason: str = ""
     notice: str = ""
     generation: int = 0
+    _is_stopped: bool = False
 
     def row(self, key: str) -> Row | None:
         """Return a session of the list."""
@@ -162,6 +166,7 @@ class Model:
         """Take the newest page of the open session's transcript, in place of what is shown."""
         kept = [entry for entry in self.entries if entry.step in (Step.UNSENT, Step.WAITING)]
         known = _entries(items(page.get("messages")))
+        self._keep_aside(known)
         said = {entry.run for entry in known if entry.kind is Kind.USER}
         self.entries, self.runs = known, {}
         flight = page.get("inFlightRun")
@@ -175,6 +180,21 @@ class Model:
                 self._put(entry)
         self.older = _offset(page)
         self.generation += 1
+
+    def _keep_aside(self, known: list[Entry]) -> None:
+        """Put what a stop set aside where it stood: behind the message before it and what came of that."""
+        asked: Entry | None = None
+        for entry in self.entries:
+            if entry.step is not Step.ASIDE:
+                asked = entry if entry.kind is Kind.USER else asked
+                continue
+            text = asked.text if asked is not None else None
+            at = max((i for i, other in enumerate(known) if other.kind is Kind.USER and other.text == text), default=-1)
+            if at < 0:
+                at = len(known) - 1
+            while at + 1 < len(known) and (known[at + 1].kind is not Kind.USER or known[at + 1].step is Step.ASIDE):
+                at += 1
+            known.insert(at + 1, entry)
 
     def _take_up(self, known: Sequence[Entry], run: str, text: str) -> None:
         """Show what a run that is going on has said so far; what of it stands in the transcript is shown already."""
@@ -216,6 +236,14 @@ class Model:
     def _put(self, entry: Entry) -> None:
         self.entries.append(entry)
         del self.entries[: max(0, len(self.entries) - MAX_ENTRIES)]
+
+    def _put_after(self, run: str, entry: Entry) -> None:
+        """Show something behind what a run said, before what waits."""
+        at = max((index for index, other in enumerate(self.entries) if other.run == run), default=-1)
+        if at < 0:
+            self._put(entry)
+        else:
+            self.entries.insert(at + 1, entry)
 
     def _find(self, name: str) -> Entry | None:
         return next((entry for entry in reversed(self.entries) if entry.id == name), None) if name else None
@@ -285,6 +313,7 @@ class Model:
                 pass
 
     def _begin(self, run: str, now: int) -> None:
+        self._is_stopped = False
         if run not in self.runs:
             self.runs[run] = now
         mine = self._find(run)
@@ -320,13 +349,17 @@ class Model:
         said = [entry for entry in self.entries if entry.run == run and entry.kind is Kind.ASSISTANT]
         if state == "final" and text and not said:
             self._put(Entry(Kind.ASSISTANT, text[:MAX_TEXT], f"{run}/final", run))
+        mine = self._find(run)
+        if state == "final" and not text and self._is_stopped and mine is not None and mine.step is Step.WAITING:
+            self.step(mine, Step.ASIDE)
         if state == "error":
             reason = str(payload.get("errorMessage", "")) or "the run failed"
             if not any(entry.text.strip() == reason.strip() for entry in said):
-                self._put(Entry(Kind.ERROR, reason[:MAX_TEXT], f"{run}/error", run))
+                self._put_after(run, Entry(Kind.ERROR, reason[:MAX_TEXT], f"{run}/error", run))
         self._end(run, 0)
         if state == "aborted":
-            self._put(Entry(Kind.NOTE, "stopped", f"{run}/aborted", run))
+            self._is_stopped = True
+            self._put_after(run, Entry(Kind.NOTE, STOPPED, f"{run}/aborted", run))
 
 
 def _row(session: Mapping[str, Any]) -> Row:
@@ -365,8 +398,15 @@ def _entries(messages: Sequence[Any]) -> list[Entry]:
             if call is not None:
                 call.step, call.ended = (Step.FAILED if message.get("isError") else Step.DONE), at
             continue
+        end = message.get("stopReason") if role == "assistant" else ""
+        if end == "error":
+            reason = str(message.get("errorMessage") or text) or "the run failed"
+            found.append(Entry(Kind.ERROR, reason[:MAX_TEXT], run=run))
+            continue
         if text.strip() and role in ("user", "assistant"):
             found.append(Entry(Kind(role), text, run=run))
+        if end == "aborted":
+            found.append(Entry(Kind.NOTE, STOPPED, run=run))
         content = message.get("content")
         for part in content if isinstance(content, list) else ():
             if isinstance(part, Mapping) and part.get("type") == "toolCall":

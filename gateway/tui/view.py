@@ -17,6 +17,12 @@ MAX_GROWING = 20_000
 LIST_COLUMNS = 24
 LEAST_FOR_LIST = 70
 """Columns of a terminal that has room for the list of sessions beside the chat."""
+_FATES = {
+    Step.UNSENT: "not sent yet",
+    Step.WAITING: "waits",
+    Step.FAILED: "not sent",
+    Step.ASIDE: "not answered: the stop set it aside",
+}
 HELP = (
     ("Enter", "send"),
     ("Alt-Enter, Ctrl-J", "a new line"),
@@ -127,9 +133,9 @@ class Painter:
             return [style.paint(f"✗ {row}", "red") for row in self._rows(printable(entry.text), inner)]
         rows = self._rows(printable(entry.text), inner)
         marks = [style.paint("› ", "bold", "blue"), *["  "] * (len(rows) - 1)]
-        told = {Step.UNSENT: "not sent yet", Step.WAITING: "waits", Step.FAILED: "not sent"}.get(entry.step, "")
+        told = _FATES.get(entry.step, "")
         lines = [mark + style.bold(row) for mark, row in zip(marks, rows, strict=True)]
-        return [*lines, style.dim(f"  ({told})")] if told else lines
+        return [*lines, *(style.dim(f"  {row}") for row in fold(f"({told})", inner))] if told else lines
 
     @staticmethod
     def _rows(text: str, room: int) -> list[str]:

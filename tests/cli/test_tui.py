@@ -15,7 +15,7 @@ import aiohttp
 
 from cli.driver import Terminal, short_state_dir, tidegate
 from cli.glass import Glass, glass
-from harness.brain import Ask, Tools
+from harness.brain import Ask, Error, Tools
 from harness.platform import Platform
 from harness.stage import Stage, stage
 from plane.client import RawClient, connect_params
@@ -91,6 +91,39 @@ async def test_an_answer_is_drawn_as_it_is_written_and_esc_stops_it(chat: Chat) 
     assert "w20 " in shown.text
     (row,) = (await chat.call("sessions.list"))["sessions"]
     assert row["hasActiveRun"] is False
+
+
+@scene()
+async def test_esc_marks_the_cut_answer_and_what_waited_and_both_stay_marked(chat: Chat) -> None:
+    shown, brain = chat.glass, chat.place.brain
+    await chat.call("sessions.patch", key="main", queueMode="followup")
+
+    async def long(_: Ask) -> str:
+        return " ".join(f"w{number}" for number in range(400))
+
+    brain.think, brain.pace = long, 0.02
+    shown.type("go on\r")
+    await shown.until("w20 ")
+    shown.type("second\r")
+    await shown.until("(waits)")
+    shown.type("\x1b")
+    await shown.until("(not answered: the stop set it aside)")
+    fate = "(not answered: the stop set it aside)"
+    rows = [row.split("│")[-1].strip() for row in shown.lines]
+    assert [row for row in rows if row in ("stopped", "› second", fate)] == ["stopped", "› second", fate]
+
+    async def fails(_: Ask) -> Error:
+        return Error(400, "out to lunch")
+
+    brain.think = fails
+    shown.type("third\r")
+    await shown.until("✗")
+    shown.type("\x14")
+    await shown.gone("› third")
+    shown.type("\x0e")
+    await shown.until("› third")
+    assert "✗" in shown.text
+    assert "stopped" in shown.text
 
 
 @scene()

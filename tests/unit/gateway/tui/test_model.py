@@ -77,6 +77,64 @@ def test_a_run_that_is_stopped_or_fails_leaves_nothing_running():
     assert model.runs == {}
 
 
+def waiting(model: Model, run: str, text: str) -> None:
+    model.step(model.say(run, text), Step.WAITING)
+
+
+def test_a_stop_marks_the_cut_answer_and_the_message_that_waited_behind_it():
+    model = opened()
+    waiting(model, "one", "first")
+    model.take("agent", agent("one", "lifecycle", phase="start"), 1)
+    model.take("agent", agent("one", "assistant", itemId="1", text="half an"), 1)
+    waiting(model, "two", "second")
+    model.take("chat", chat("one", "aborted", "half an"), 1)
+    model.take("chat", chat("two", "final"), 1)
+    cut = [("user", "first", "done"), ("assistant", "half an", "done"), ("note", "stopped", "done")]
+    assert shown(model) == [*cut, ("user", "second", "aside")]
+    # It keeps its place when the transcript is loaded again, with what came meanwhile.
+    messages = [
+        {"role": "user", "content": "first"},
+        {"role": "assistant", "content": [{"type": "text", "text": "half an"}], "stopReason": "aborted"},
+        {"role": "user", "content": "third"},
+    ]
+    model.load({"messages": messages}, 2)
+    assert shown(model) == [*cut, ("user", "second", "aside"), ("user", "third", "done")]
+    model.load({"messages": messages}, 2)
+    assert shown(model) == [*cut, ("user", "second", "aside"), ("user", "third", "done")]
+
+
+def test_a_message_that_joins_a_running_answer_is_not_set_aside():
+    model = opened()
+    waiting(model, "zero", "x")
+    model.take("chat", chat("zero", "aborted"), 1)
+    waiting(model, "one", "first")
+    model.take("agent", agent("one", "lifecycle", phase="start"), 1)
+    waiting(model, "two", "second")
+    model.take("chat", chat("two", "final"), 1)
+    assert shown(model)[-1] == ("user", "second", "done")
+
+
+def test_a_transcript_tells_failures_and_stops():
+    model = opened()
+    model.load(
+        {
+            "messages": [
+                {"role": "user", "content": "one"},
+                {"role": "assistant", "content": [], "stopReason": "error", "errorMessage": "No key."},
+                {"role": "user", "content": "two"},
+                {"role": "assistant", "content": [], "stopReason": "aborted"},
+            ]
+        },
+        1,
+    )
+    assert [row[:2] for row in shown(model)] == [
+        ("user", "one"),
+        ("error", "No key."),
+        ("user", "two"),
+        ("note", "stopped"),
+    ]
+
+
 def test_sessions_that_are_not_open_are_marked_running_and_unread():
     model = opened()
     notes = model.row("agent:main:notes")

@@ -42,7 +42,10 @@ def test_messages_tools_and_errors_are_told_apart():
     ]
 
 
-@pytest.mark.parametrize(("step", "told"), [(Step.UNSENT, "(not sent yet)"), (Step.WAITING, "(waits)")])
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [(Step.UNSENT, "(not sent yet)"), (Step.WAITING, "(waits)"), (Step.ASIDE, "(not answered: the stop set it aside)")],
+)
 def test_a_message_says_how_far_it_is(step: Step, told: str):
     assert drawn(Entry(Kind.USER, "hello", step=step)) == ["› hello", f"  {told}"]
 
@@ -54,6 +57,16 @@ def test_an_entry_that_changes_is_drawn_anew_and_one_that_does_not_is_kept():
     entry.text, entry.version = "two", 1
     assert painter.chat(model, 40, 0) == ["  two"]
     assert painter.chat(model, 12, 0) == ["  two"]
+
+
+def test_a_table_is_drawn_in_columns_and_as_a_list_where_it_is_too_wide():
+    table = "| Name | About |\n|---|---|\n| one | some more words |"
+    assert drawn(Entry(Kind.ASSISTANT, table)) == [
+        "  Name │ About",
+        "  ─────┼────────────────",
+        "  one  │ some more words",
+    ]
+    assert drawn(Entry(Kind.ASSISTANT, table), room=20) == ["  one", "  • About: some more", "    words"]
 
 
 def test_the_open_session_is_in_view_in_a_long_list():
