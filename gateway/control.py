@@ -86,10 +86,24 @@ class Control:
             "troubled": [_part(part) for part in troubled],
             "recent_trouble": [_part(part) for part in recent],
             "store": dict(self._store.statistics()),
+            "asking": await self._asking(),
         }
 
-    def concerns(self) -> dict[str, Any]:
-        """Return what a person who just came should know: notes, and accounts that only a person can help."""
+    async def _asking(self) -> list[dict[str, Any]]:
+        """Return the devices that wait to be let in."""
+        return [
+            {
+                "request": row.id,
+                "device": row.device,
+                "name": row.about.label or row.about.name or row.about.client_id,
+                "role": row.role,
+                "scopes": list(row.scopes),
+            }
+            for row in await self._store.device_requests()
+        ]
+
+    async def concerns(self) -> dict[str, Any]:
+        """Return what a person who just came should know: notes, and what only a person can help."""
         down = (ConnectionState.STOPPED, ConnectionState.CONFLICT)
         return {
             "notes": list(self._facts().get("notes", ())),
@@ -98,6 +112,7 @@ class Control:
                 for row in self._connections.all()
                 if row.state in down
             ],
+            "asking": await self._asking(),
         }
 
     async def sessions_list(self, limit: int = 50) -> list[dict[str, Any]]:

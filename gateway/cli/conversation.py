@@ -14,7 +14,7 @@ from tidegate.gateway.cli.editor import Key, LineEditor
 from tidegate.gateway.cli.link import ChatLink, Link
 from tidegate.gateway.cli.markdown import render
 from tidegate.gateway.cli.screen import PROMPT, Screen
-from tidegate.gateway.cli.status import NEEDS_A_PERSON, connection_line
+from tidegate.gateway.cli.status import NEEDS_A_PERSON, asking_lines, connection_line
 from tidegate.gateway.cli.terminal import Style, printable
 from tidegate.gateway.program import hint
 from tidegate.gateway.site import Site
@@ -138,7 +138,8 @@ class Conversation:
             self._screen.say(self._style.dim("The gateway is back."))
         self._is_connected = True
         concerns = frame.get("concerns") or {}
-        self._concern([*map(str, concerns.get("notes", ())), *map(connection_line, concerns.get("connections", ()))])
+        down = map(connection_line, concerns.get("connections", ()))
+        self._concern([*map(str, concerns.get("notes", ())), *down, *asking_lines(concerns.get("asking", ()))])
 
     def _concern(self, lines: list[str]) -> None:
         """Say what needs a person, each thing once until it is over."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tidegate.gateway.cli.call import Call
 from tidegate.gateway.cli.deliveries import part_cells
+from tidegate.gateway.cli.devices import SHORT
 from tidegate.gateway.cli.parser import Arguments
 from tidegate.gateway.cli.rpc import ask
 from tidegate.gateway.cli.terminal import Style, ago, printable, table
@@ -59,6 +60,7 @@ def needs(data: Mapping[str, Any]) -> list[str]:
     for row in data.get("connections", ()):
         if row["state"] in NEEDS_A_PERSON:
             found.append(connection_line(row))
+    found += asking_lines(data.get("asking", ()))
     troubled = data.get("troubled", ())
     if troubled:
         found.append(f"{len(troubled)} message{'s' if len(troubled) > 1 else ''} did not certainly arrive (see below)")
@@ -69,6 +71,17 @@ def connection_line(row: Mapping[str, Any]) -> str:
     """Return what an account that is down needs, on one line."""
     reason = row["reason"] or row["state"]
     return f"{row['channel']}/{row['account']}: {reason} – {_ADVICE.get(row['state'], '')}"
+
+
+def asking_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return one line about devices that wait to be let in, or none."""
+    if len(rows) > 1:
+        return [f"{len(rows)} devices ask to be let in: {hint('devices list')} shows them"]
+    return [
+        f"{row['name']} {str(row['device'])[:SHORT]} asks to be let in as a device: "
+        + hint(f"devices approve {row['request']}")
+        for row in rows
+    ]
 
 
 def lines(data: Mapping[str, Any], style: Style) -> Iterator[str]:

@@ -130,7 +130,7 @@ class _Chat:
     async def run(self) -> None:
         """Serve the client until it goes."""
         self._session = terminal_session(self._gateway.loaded)
-        concerns = self._gateway.control.concerns()
+        concerns = await self._gateway.control.concerns()
         self._put({"type": "hello", "version": __version__, "session": self._session, "concerns": concerns})
         self._attached.add(self)
         detach = self._gateway.hub.attach(self._show)

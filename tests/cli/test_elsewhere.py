@@ -154,6 +154,12 @@ def test_a_new_device_waits_is_approved_and_needs_no_token_afterwards(state: Pat
         listed = there.at_home("devices", "list").stdout
         assert found[1] in listed
         assert "read, write" in listed
+        status = there.at_home("status")
+        waiting = f"asks to be let in as a device: `tidegate devices approve {found[1]}`"
+        assert (status.returncode, waiting in status.stdout) == (1, True)
+        with Terminal("chat", state=there.home) as terminal:
+            terminal.wait_for("! cli ")
+            terminal.wait_for(waiting)
         approved = there.at_home("devices", "approve", found[1])
         assert "asks for:" in approved.stdout
         assert "may connect now" in approved.stdout
@@ -232,6 +238,7 @@ def test_a_right_that_is_missing_is_asked_for_in_a_terminal(state: Path):
         there.ok("sessions", "list")
         with Terminal("devices", "list", "--url", there.url, state=there.here) as terminal:
             terminal.wait_for("this needs operator.pairing; waiting five minutes for `tidegate devices approve")
+            assert "asks to be let in" not in there.ok("status", token=None)
             assert "may connect now" in there.at_home("devices", "approve", "--latest", "--yes").stdout
             assert terminal.wait_for_end() == 0
         assert "pairing" in there.ok("devices", "list", token=None)

@@ -138,6 +138,6 @@ def _status(control: Control) -> Callable[[Call], Awaitable[Any]]:
 
 
 def _without_places(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out where files are: as in hello, only an admin is told."""
+    """Leave out where files are and who asks to be let in: only an admin is told."""
     store = {name: value for name, value in dict(data.get("store", {})).items() if name != "path"}
-    return {**{name: value for name, value in data.items() if name != "config"}, "store": store}
+    return {**{name: value for name, value in data.items() if name not in ("config", "asking")}, "store": store}
