@@ -224,9 +224,10 @@ def _devices(add: Add, common: argparse.ArgumentParser) -> None:
     rename.add_argument("name", metavar="NAME", help="the name")
     for parser in (approve, revoke, remove):
         parser.add_argument("--yes", action="store_true", help="do not ask")
-    code = devices("code", "setup_code:code", "print a code, also as a QR code, that pairs one phone")
-    code.add_argument("--address", metavar="URL", help="where the phone reaches the gateway, wss://… (default: found)")
-    code.add_argument("--node", action="store_true", help="pair it as a node, a machine that offers commands")
+    code = devices("code", "setup_code:code", "print a link, also as a QR code, that lets one phone in, once")
+    code.add_argument("--address", metavar="URL", help="where the phone reaches it, https://… (default: found)")
+    code.add_argument("--app", action="store_true", help="the code for OpenClaw's apps, not the link for a browser")
+    code.add_argument("--node", action="store_true", help="like --app, for a node: a machine that offers commands")
     code.add_argument("--no-qr", action="store_true", help="print the text only")
 
 

@@ -79,6 +79,7 @@ def build_plane(
         state_dir,
         loopback_only=config.bind == "loopback",
         reach=lambda: reach(gateway.loaded, gateway.port),
+        has_page=lambda: gateway.loaded.config.gateway.control_ui.enabled,
     )
     table = MethodTable([*core_methods(hub, facts), *device_methods(devices), *methods])
     server = PlaneServer(

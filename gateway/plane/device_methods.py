@@ -19,20 +19,11 @@ from tidegate.gateway.plane.device_rows import device_row, request_row
 from tidegate.gateway.plane.devices import MAX_LABEL, REQUEST_LIFE, DeviceBook, approve_command, within
 from tidegate.gateway.plane.frames import NonEmpty, encode
 from tidegate.gateway.plane.qr import as_image
-from tidegate.gateway.plane.reach import Reach, is_encrypted
+from tidegate.gateway.plane.reach import LOOPBACK_ONLY, NO_ADDRESS, Reach, may_be_stated, page_link
 from tidegate.ids import new_id
 from tidegate.sessions.devices import Device, DeviceRequest
 
 POLL_SECONDS = 0.25
-LOOPBACK_ONLY = (
-    "Gateway is only bound to loopback. Set gateway.bind=lan, enable tailscale serve, or configure "
-    "plugins.entries.device-pair.config.publicUrl."
-)
-NO_ADDRESS = (
-    "this machine's address in the network is not known now; name the address under which a phone reaches this gateway "
-    "(publicUrl, or gateway.controlUi.allowedOrigins)"
-)
-MAX_URL = 512
 log = structlog.get_logger("plane.devices")
 
 
@@ -337,6 +328,8 @@ class _Devices:
             "access": "node" if is_node else "limited",
             "expiresAtMs": expires // 1000,
         }
+        if params.joinUrl and not is_node and self._book.has_page() and (link := page_link(places, token)):
+            answer["joinUrl"] = link
         if params.includeQr:
             answer["qrDataUrl"] = await asyncio.to_thread(as_image, code)
         return answer
@@ -348,7 +341,7 @@ class _Devices:
             if not found:
                 raise RpcError(Code.INVALID_REQUEST, LOOPBACK_ONLY if self._book.loopback_only else NO_ADDRESS)
             return found
-        if len(stated) > MAX_URL or not is_encrypted(stated):
+        if not may_be_stated(stated):
             raise RpcError(Code.INVALID_REQUEST, "publicUrl must begin with wss:// or https://")
         return [Reach(stated, "publicUrl")]
 

@@ -68,6 +68,7 @@ class DeviceBook:
     Args:
         loopback_only: The gateway listens on this machine only, so a phone could not reach it.
         reach: Returns under which addresses a phone reaches it.
+        has_page: Tells whether the web chat is on.
     """
 
     def __init__(
@@ -80,11 +81,13 @@ class DeviceBook:
         *,
         loopback_only: bool = True,
         reach: Callable[[], list[Reach]] = list,
+        has_page: Callable[[], bool] = lambda: True,
     ) -> None:
         self.store = store
         self.hub = hub
         self.loopback_only = loopback_only
         self.reach = reach
+        self.has_page = has_page
         self._doorkeeper = doorkeeper
         self._clock = clock
         self._turned_down: dict[str, int] = {}

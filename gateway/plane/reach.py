@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,6 +13,16 @@ from tidegate.config.load import Loaded
 from tidegate.gateway.http.listen import TAILNET, tailnet_address
 
 MAX_ADDRESSES = 8
+MAX_URL = 512
+LOOPBACK_ONLY = (
+    "Gateway is only bound to loopback. Set gateway.bind=lan, enable tailscale serve, or configure "
+    "plugins.entries.device-pair.config.publicUrl."
+)
+"""In the words of the protocol, which name settings of another gateway; the command line has its own."""
+NO_ADDRESS = (
+    "this machine's address in the network is not known now; name the address under which a phone reaches this gateway "
+    "(publicUrl, or gateway.controlUi.allowedOrigins)"
+)
 _BEYOND = ("192.0.2.1", 9)
 """An address for documentation (RFC 5737): choosing a way to it names our own address, and nothing is sent."""
 
@@ -34,6 +44,20 @@ def is_encrypted(url: str) -> bool:
         return parts.scheme in ("ws", "http") and ipaddress.ip_address(parts.hostname or "") in TAILNET
     except ValueError:
         return False
+
+
+def may_be_stated(url: str) -> bool:
+    """Return whether somebody may say that a phone reaches the gateway there."""
+    return len(url) <= MAX_URL and is_encrypted(url)
+
+
+def page_link(places: Sequence[Reach], code: str) -> str:
+    """Return a link that opens the web chat in any browser with a code, or nothing where no address has TLS."""
+    for place in places:
+        parts = urlsplit(place.url)
+        if parts.scheme in ("wss", "https"):
+            return f"https://{parts.netloc}{parts.path.rstrip('/')}/#code={code}"
+    return ""
 
 
 def reach(

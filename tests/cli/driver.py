@@ -83,9 +83,9 @@ def running_gateway(state: Path, *words: str) -> Iterator[subprocess.Popen[str]]
 class Terminal:
     """A command in a pseudo-terminal of 80 by 24."""
 
-    def __init__(self, *words: str, state: Path, env: dict[str, str] | None = None) -> None:
+    def __init__(self, *words: str, state: Path, env: dict[str, str] | None = None, columns: int = 80) -> None:
         self._master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         self.process = subprocess.Popen(
             [*PYTHON, *words, "--state-dir", str(state)],
             stdin=slave,

@@ -59,6 +59,22 @@ async def test_a_code_pairs_one_phone_once(tmp_path: Path) -> None:
 
 
 @on_loop
+async def test_a_link_for_a_browser_holds_the_code_where_the_address_has_tls(tmp_path: Path) -> None:
+    async with plane(tmp_path) as running:
+        for url in (URL, "https://gate.example/chat/"):
+            found = await made(running, publicUrl=url, joinUrl=True)
+            told = inside(found["setupCode"])
+            path = "/chat/" if "chat" in url else "/"
+            assert found["joinUrl"] == f"https://gate.example{path}#code={told['bootstrapToken']}"
+        assert "joinUrl" not in await made(running)
+        assert "joinUrl" not in await made(running, publicUrl="ws://100.64.0.7:18790", joinUrl=True)
+        assert "joinUrl" not in await made(running, joinUrl=True, bootstrapProfile="node")
+    (tmp_path / "off").mkdir()
+    async with talking(tmp_path / "off", more="gateway: { controlUi: { enabled: false } },") as talk:
+        assert "joinUrl" not in await talk.ok("device.pair.setupCode", publicUrl=URL, joinUrl=True)
+
+
+@on_loop
 async def test_a_code_for_a_node_makes_a_node_and_no_operator(tmp_path: Path) -> None:
     async with plane(tmp_path) as running:
         told = inside((await made(running, bootstrapProfile="node"))["setupCode"])
