@@ -6,6 +6,7 @@ The handshake is that of OpenClaw's gateway protocol, version 4; the proof is it
 from __future__ import annotations
 
 import asyncio
+import getpass
 import json
 import ssl
 import sys
@@ -13,6 +14,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from socket import gethostname
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,7 +27,7 @@ from tidegate.gateway.client.connection import Connection
 from tidegate.gateway.client.errors import Denied, NotAGateway, NotPaired, Unreachable, WrongSecret
 from tidegate.gateway.client.identity import DeviceKey, Identity, StoredToken
 from tidegate.gateway.client.refusals import denied, unreachable
-from tidegate.gateway.plane.identity import Statement
+from tidegate.gateway.plane.identity import USER_AT_HOST, Statement
 
 CONNECT_SECONDS = 10.0
 HANDSHAKE_SECONDS = 20.0
@@ -271,6 +273,9 @@ def _params(
     client = {"id": kind.id, "version": __version__, "platform": sys.platform, "mode": kind.mode}
     if kind.display_name:
         client["displayName"] = kind.display_name
+    if door.address is not None and (name := who_here()):
+        # Not as a display name: agents are told that one as the name of who speaks.
+        client["instanceId"] = name
     params: dict[str, Any] = {
         "minProtocol": PROTOCOL,
         "maxProtocol": PROTOCOL,
@@ -284,6 +289,15 @@ def _params(
     if door.address is not None and door.identity is not None:
         params["device"] = _proof(door.identity.key(), params, challenge)
     return params
+
+
+def who_here() -> str:
+    """Return `user@host`, by which people tell their devices apart; empty where this machine has no such names."""
+    try:
+        name = f"{getpass.getuser()}@{gethostname().partition('.')[0]}"
+    except (KeyError, OSError):
+        return ""
+    return name if USER_AT_HOST.fullmatch(name) else ""
 
 
 def _proof(key: DeviceKey, params: Mapping[str, Any], challenge: tuple[str, int]) -> dict[str, Any]:

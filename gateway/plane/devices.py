@@ -16,11 +16,12 @@ import structlog
 
 from tidegate.clock import MINUTE, Clock
 from tidegate.gateway.plane.auth import Doorkeeper, keep_secret, same, unauthorized
-from tidegate.gateway.plane.contract import Caller, Code, PlaneEvent, Role, RpcError, Scope, covers
+from tidegate.gateway.plane.contract import Caller, ClientInfo, Code, PlaneEvent, Role, RpcError, Scope, covers
 from tidegate.gateway.plane.device_rows import request_row
 from tidegate.gateway.plane.device_tokens import TokenMint, digest_of
 from tidegate.gateway.plane.handshake import BROWSER_CLIENTS, Asker, Grant, Refused
 from tidegate.gateway.plane.hub import Hub
+from tidegate.gateway.plane.identity import USER_AT_HOST
 from tidegate.gateway.plane.limits import SecretKind
 from tidegate.gateway.plane.reach import Reach
 from tidegate.gateway.program import command
@@ -222,7 +223,7 @@ class DeviceBook:
                 replace(t, used_at=now) if t.role == role and method == "device-token" else t for t in found.tokens
             )
             client, about = asker.client, found.about
-            told = replace(about, name=client.display_name, client_id=client.id, client_mode=client.mode)
+            told = replace(about, name=_name_of(client), client_id=client.id, client_mode=client.mode)
             return replace(found, about=told, seen_at=now, tokens=tokens)
 
         # Read again in the same transaction: it may have been removed or revoked while its proof was checked.
@@ -303,7 +304,7 @@ class DeviceBook:
     def _request(self, asker: Asker, *, is_repair: bool) -> DeviceRequest:
         assert asker.device is not None
         client, now = asker.client, self._clock.now()
-        about = About(client.display_name, client.platform, client.device_family, client.id, client.mode)
+        about = About(_name_of(client), client.platform, client.device_family, client.id, client.mode)
         scopes = asker.scopes if asker.role is Role.OPERATOR else ()
         remote = "" if asker.peer.is_local else asker.peer.ip
         return DeviceRequest(
@@ -351,6 +352,11 @@ class DeviceBook:
 def approve_command(request: DeviceRequest) -> str:
     """Return what approves a request on this machine."""
     return command(["devices", "approve", request.id])
+
+
+def _name_of(client: ClientInfo) -> str:
+    """Return the name of a device in lists: what it calls itself, else the `user@host` of a command line."""
+    return client.display_name or (client.instance_id if USER_AT_HOST.fullmatch(client.instance_id) else "")
 
 
 def _secret_mode(keeper: Doorkeeper) -> str:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 KEY_BYTES = 32
+USER_AT_HOST = re.compile(r"[\w.-]{1,64}@[\w.-]{1,64}")
+"""What our command line calls the machine that it runs on, in `client.instanceId`."""
 
 
 class BadKey(ValueError):

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from cli.driver import Terminal, running_gateway, tidegate
+from tidegate.gateway.client.dial import who_here
 
 ASK_FIRST = "{ gateway: { nodes: { pairing: { autoApproveLocal: false } } } }"
 
@@ -158,7 +159,7 @@ def test_a_new_device_waits_is_approved_and_needs_no_token_afterwards(state: Pat
         waiting = f"asks to be let in as a device: `tidegate devices approve {found[1]}`"
         assert (status.returncode, waiting in status.stdout) == (1, True)
         with Terminal("chat", state=there.home) as terminal:
-            terminal.wait_for("! cli ")
+            terminal.wait_for(f"! {who_here()} ")
             terminal.wait_for(waiting)
         approved = there.at_home("devices", "approve", found[1])
         assert "asks for:" in approved.stdout
@@ -247,6 +248,7 @@ def test_a_right_that_is_missing_is_asked_for_in_a_terminal(state: Path):
 def test_devices_are_named_revoked_and_forgotten(state: Path):
     with elsewhere(state) as there:
         there.ok("sessions", "list")
+        assert f"  {who_here()}  " in there.at_home("devices", "list").stdout
         device = json.loads(there.at_home("devices", "list", "--json").stdout)["paired"][0]["deviceId"]
         assert "is called my laptop now" in there.at_home("devices", "rename", device[:12], "my laptop").stdout
         assert "my laptop" in there.at_home("devices", "list").stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ from harness.stage import Stage, stage
 from tidegate.gateway.app import Gateway
 from tidegate.gateway.cli.plane_link import PlaneLink
 from tidegate.gateway.client.address import read_address
-from tidegate.gateway.client.dial import Door, Secret
+from tidegate.gateway.client.dial import Door, Secret, who_here
 from tidegate.gateway.client.identity import Identity
 
 MAIN = "agent:main:main"
@@ -74,6 +75,10 @@ async def test_an_answer_streams_and_is_said_once(tmp_path: Path) -> None:
     names = talk.facts()
     assert names.index("turn.started") < names.index("run.text") < names.index("turn.ended")
     assert talk.link.unconfirmed == 0
+    # What this machine calls itself names it in the list of devices, and nobody in a prompt.
+    (device,) = place.rows("SELECT about FROM devices")
+    assert who_here() in device[0]
+    assert who_here() not in json.dumps(place.brain.asks[0].body)
 
 
 @on_loop
