@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from tidegate.sessions.operating import Line
 
 PREVIEW = 200
 """Characters of the last message in a row."""
+_REQUEST = re.compile(r"agent:[^:]+:(?:openai|openresponses):[^:]{8}-[^:]{4}-[^:]{4}-[^:]{4}-[^:]{12}")
 LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh")
 """Thinking levels that a session may ask for."""
 
@@ -70,6 +72,11 @@ def is_hidden(row: SessionSummary) -> bool:
     return bool(row.settings.get("deleted")) and not row.messages and not row.waiting
 
 
+def is_of_request(key: str) -> bool:
+    """Return whether a session was made for one request of a program that named no conversation."""
+    return _REQUEST.fullmatch(key) is not None
+
+
 def session_row(desk: Desk, row: SessionSummary) -> dict[str, Any]:
     """Return a session as clients read it."""
     rest = row.key.split(":")[2:]
@@ -109,6 +116,8 @@ def session_row(desk: Desk, row: SessionSummary) -> dict[str, Any]:
     found |= {"sessionId": row.conversation} if row.conversation else {}
     if len(rest) > 1 and rest[0] in {name for name, _ in _channels(desk)}:
         found["channel"] = rest[0]
+    if is_of_request(row.key):
+        found["viaApi"] = True
     for name in (
         "label",
         "displayName",

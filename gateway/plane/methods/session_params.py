@@ -49,6 +49,8 @@ class SessionsList(Params):
     agentId: Text | None = None
     search: str | None = None
     archived: bool | Literal["all"] | None = None
+    excludeApi: bool | None = None
+    """Ours: leave out the sessions of API requests that belong to no conversation, and tell how many there are."""
 
 
 class KeyParams(Params):

@@ -30,6 +30,8 @@ from tidegate.sessions.wakeups import STOPPED
 
 MAX_SESSIONS = 1000
 """Sessions that are looked at; the most recently used ones."""
+MAX_REQUESTS = 1_500
+"""Sessions of single API requests that may stand before those of people; more are not kept."""
 USUAL = 100
 SMALL = 40
 """Lines of a transcript that a preview looks at."""
@@ -63,7 +65,10 @@ class Sessions:
 
     async def _page(self, params: SessionsList) -> dict[str, Any]:
         desk = self._desk
-        found = [row for row in await desk.store.sessions(MAX_SESSIONS) if self._fits(row, params)]
+        looked = MAX_SESSIONS + (MAX_REQUESTS if params.excludeApi else 0)
+        found = [row for row in await desk.store.sessions(looked) if self._fits(row, params)]
+        kept = [row for row in found if not (params.excludeApi and rows.is_of_request(row.key))]
+        left_out, found = len(found) - len(kept), kept[:MAX_SESSIONS]
         limit, offset = params.limit or USUAL, params.offset or 0
         page = found[offset : offset + limit]
         more = offset + len(page) < len(found)
@@ -77,6 +82,7 @@ class Sessions:
             "nextOffset": offset + len(page) if more else None,
             "hasMore": more,
             "owners": [],
+            **({"apiCount": left_out} if params.excludeApi else {}),
             "defaults": rows.defaults(desk),
             "sessions": [
                 await self._row(row, title=bool(params.includeDerivedTitles), last=bool(params.includeLastMessage))
