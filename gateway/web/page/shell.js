@@ -2,7 +2,7 @@
 // yet.
 
 import { arrange, el, icon } from "./dom.js";
-import { titleOf } from "./sessions.js";
+import { RowMenu } from "./menu.js";
 import { ago, dayName, unmarked } from "./words.js";
 
 const VIEWS = [{ name: "chat", label: "Chat", icon: /** @type {const} */ ("chat") }];
@@ -19,6 +19,7 @@ export class Shell {
     this.sessions = sessions;
     this.hooks = hooks;
     this.filter = "";
+    this.rowMenu = new RowMenu(sessions);
     /** @type {Map<string, HTMLElement>} */
     this.nodes = new Map();
     this.list = el("div", { class: "sessions", role: "list" });
@@ -55,6 +56,7 @@ export class Shell {
       tabIndex: -1,
       onclick: () => this.drawer(false),
     });
+    this.switches = el("div", { class: "switches" });
     this.side = this.sidebar();
     const top = el(
       "header",
@@ -99,6 +101,8 @@ export class Shell {
       this.newButton("side-new", "New conversation"),
       el("div", { class: "search" }, icon("search"), this.search),
       this.list,
+      this.switches,
+      this.rowMenu.view,
       el("footer", { class: "side-foot" }, this.link, leave),
     );
   }
@@ -156,17 +160,33 @@ export class Shell {
       );
     }
     arrange(this.list, wanted);
+    arrange(this.switches, [
+      ...(sessions.apiCount || sessions.shows.api ? [this.switch("api", "API calls")] : []),
+      this.switch("archived", "Archived"),
+    ]);
     const current = sessions.rows.get(sessions.current);
-    const title = titleOf(current);
+    const title = sessions.nameOf(current);
     this.title.textContent = title;
     const channel = current?.channel ? `from ${current.channel}` : "";
     this.about.textContent = [
+      current?.isMain ? "main" : "",
       channel,
       current ? [current.modelProvider, current.model].filter(Boolean).join("/") : "",
     ]
       .filter(Boolean)
       .join(" · ");
     document.title = `${sessions.unread ? `(${sessions.unread}) ` : ""}${title} · Tidegate`;
+  }
+
+  /** A switch for a kind of sessions that is not listed usually. @param {"api" | "archived"} kind @param {string} label */
+  switch(kind, label) {
+    const { sessions } = this;
+    const act = () => sessions.show(kind, !sessions.shows[kind]).catch(() => {});
+    const node = this.node(`switch ${kind}`, () =>
+      el("button", { type: "button", class: "quiet switch", onclick: act }, label),
+    );
+    node.setAttribute("aria-pressed", String(sessions.shows[kind]));
+    return node;
   }
 
   /** @param {string} id @param {() => HTMLElement} make */
@@ -186,18 +206,26 @@ export class Shell {
       const button = el(
         "button",
         { type: "button", class: "session", onclick: open },
-        el("span", { class: "session-title" }),
+        el(
+          "span",
+          { class: "session-head" },
+          el("span", { class: "session-title" }),
+          el("span", { class: "session-kind" }),
+        ),
         el("time", { class: "session-time" }),
         el("span", { class: "session-last" }),
         el("span", { class: "session-mark" }),
       );
-      return el("div", { role: "listitem" }, button);
+      return el("div", { class: "session-row", role: "listitem" }, button, this.rowMenu.button(row.key));
     });
     const button = /** @type {HTMLElement} */ (node.firstElementChild);
-    const [title, time, last, mark] = [...button.children];
+    const [head, time, last, mark] = [...button.children];
+    const [title, kind] = [...head.children];
     const isUnread = this.sessions.isUnread(row);
     const isCurrent = row.key === this.sessions.current;
-    title.textContent = titleOf(row);
+    title.textContent = this.sessions.nameOf(row);
+    kind.textContent = row.isMain ? "main" : row.archived ? "archived" : row.viaApi ? "API" : "";
+    node.lastElementChild?.setAttribute("aria-label", `More about ${title.textContent}`);
     time.textContent = ago(row.updatedAt);
     last.textContent = unmarked(row.lastMessagePreview ?? "");
     mark.textContent = row.hasActiveRun ? "answering" : isUnread ? "unread" : "";

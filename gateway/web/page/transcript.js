@@ -295,7 +295,7 @@ export class Transcript {
             "aside",
             { class: "remark is-error" },
             icon("warn"),
-            el("div", {}, el("strong", {}, "No answer came. "), remark.text),
+            el("div", {}, el("strong", {}, "No answer came. "), ...withCode(remark.text)),
           );
         }
         const body = el("div", { class: "prose" });
@@ -310,6 +310,9 @@ export class Transcript {
     };
   }
 }
+
+/** What the gateway says itself; the commands in it stand in backticks. @param {string} text */
+const withCode = (text) => text.split("`").map((part, at) => (at % 2 ? el("code", {}, part) : part));
 
 /** @param {string} text @param {string} at */
 function said(text, at) {
