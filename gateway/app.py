@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from typing import Any
 
 import aiohttp
@@ -38,7 +39,7 @@ from tidegate.gateway.delivery import Outbox
 from tidegate.gateway.http.listen import bind_host
 from tidegate.gateway.http.local import local_app
 from tidegate.gateway.http.public import public_app
-from tidegate.gateway.http.server import serve, serve_unix
+from tidegate.gateway.http.server import bind, serve, serve_unix
 from tidegate.gateway.inbound import Inbound
 from tidegate.gateway.media import InboundMedia, OutboundMedia
 from tidegate.gateway.people import People
@@ -192,6 +193,11 @@ class Gateway:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run until `stop` is set, then drain and end."""
+        # First of all, so that a port in use is told before anything happens elsewhere.
+        with closing(self._listener()) as listener:
+            await self._run(stop, listener)
+
+    async def _run(self, stop: asyncio.Event, listener: socket.socket) -> None:
         await self._people.load()
         await self.settings.load()
         await self.plane.load()
@@ -208,7 +214,7 @@ class Gateway:
                 group.create_task(self._desk.streams.run(), name="plane.streams"),
             ]
             try:
-                async with serve_unix(self._local_app(), self.site.socket), self._serve_http() as self.port:
+                async with serve_unix(self._local_app(), self.site.socket), self._serve_http(listener) as self.port:
                     self.ready.set()
                     log.info("gateway.ready", port=self.port, channels=[f"{s.channel}/{s.account}" for s in specs])
                     await stop.wait()
@@ -222,11 +228,12 @@ class Gateway:
         server = self.plane.server
         return local_app(self, server.methods, server.serve_owner)
 
-    def _serve_http(self) -> AbstractAsyncContextManager[int]:
+    def _listener(self) -> socket.socket:
         config = self.loaded.config.gateway
-        port = self.site.port if self.site.port is not None else config.port
-        app = public_app(self, self._readiness, lambda: self._agents)
-        return serve(app, bind_host(config), port)
+        return bind(bind_host(config), self.site.port if self.site.port is not None else config.port)
+
+    def _serve_http(self, listener: socket.socket) -> AbstractAsyncContextManager[int]:
+        return serve(public_app(self, self._readiness, lambda: self._agents), listener)
 
     async def _drain(self) -> None:
         """Stop taking messages, let running turns and outgoing parts end, each within its time."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from tidegate.gateway.cli.call import Call, warn
+from tidegate.gateway.cli.call import URL_VARIABLE, Call, warn
 from tidegate.gateway.cli.chat import is_interactive
 from tidegate.gateway.cli.conversation import GREETING, Conversation
 from tidegate.gateway.cli.parser import Arguments
 from tidegate.gateway.cli.rpc import running_pid
 from tidegate.gateway.cli.run import start_link
+from tidegate.gateway.http.server import PortTaken
 from tidegate.gateway.lifecycle import Life
 from tidegate.gateway.lock import AlreadyRunning
 from tidegate.gateway.program import hint
@@ -18,8 +19,21 @@ from tidegate.gateway.program import hint
 def up(arguments: Arguments) -> int:
     """Start the gateway, or attach to the one that runs."""
     call = Call.of(arguments)
+    try:
+        return _up(call)
+    except* PortTaken as group:
+        # Through a tunnel the port of the gateway elsewhere is taken here.
+        if call.environ.get(URL_VARIABLE, "").strip():
+            error: BaseException = group
+            while isinstance(error, BaseExceptionGroup):
+                error = error.exceptions[0]
+            raise PortTaken(f"{error} {URL_VARIABLE} is set: did you mean {hint('chat')}?") from None
+        raise
+
+
+def _up(call: Call) -> int:
     if not is_interactive():
-        asyncio.run(Life(call.site, call.environ, json_lines=arguments.json).run())
+        asyncio.run(Life(call.site, call.environ, json_lines=call.arguments.json).run())
         return 0
     pid = running_pid(call.site)
     if pid is None:

@@ -17,17 +17,16 @@ MAX_BODY = 1 << 20
 SHUTDOWN_SECONDS = 2.0
 
 
-@asynccontextmanager
-async def serve(app: web.Application, host: str, port: int) -> AsyncIterator[int]:
-    """Serve `app` on a TCP port and yield the port in use (port 0 picks one).
+class PortTaken(ConfigError):
+    """The address cannot be listened on; says what to change."""
 
-    Raises:
-        ConfigError: The address cannot be used; says what to change.
-    """
+
+@asynccontextmanager
+async def serve(app: web.Application, listener: socket.socket) -> AsyncIterator[int]:
+    """Serve `app` on an address that was taken with `bind`, and yield the port in use."""
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS, handle_signals=False)
     await runner.setup()
     try:
-        listener = _bind(host, port)
         site = web.SockSite(runner, listener)
         await site.start()
         yield listener.getsockname()[1]
@@ -35,19 +34,25 @@ async def serve(app: web.Application, host: str, port: int) -> AsyncIterator[int
         await runner.cleanup()
 
 
-def _bind(host: str, port: int) -> socket.socket:
+def bind(host: str, port: int) -> socket.socket:
+    """Take a TCP port (0 picks one), on which connections wait until it is served.
+
+    Raises:
+        PortTaken: The address cannot be used.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        # At once, because two who only bind can both have a port.
+        listener.listen(128)
     except OSError as error:
         listener.close()
-        raise ConfigError(
+        raise PortTaken(
             f"gateway.port: cannot listen on {host}:{port}: {error.strerror or error}. "
             "Set gateway.port or pass --port with a free one."
         ) from error
-    listener.listen(128)
     listener.setblocking(False)
     return listener
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import socket
 import stat
 import subprocess
 import time
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.driver import PYTHON, clean_environment, running_gateway, tidegate
+from cli.driver import PYTHON, Terminal, clean_environment, running_gateway, tidegate
 from tidegate.clock import SystemClock
 from tidegate.events import Address, MessageEvent, Peer, PeerKind, Sender
 from tidegate.faults import Faults
@@ -344,9 +345,25 @@ def test_a_port_in_use_is_one_line(state: Path):
             env=clean_environment(HOME=str(state)),
         )
     assert done.returncode == 1
-    assert f"cannot listen on 127.0.0.1:{port}" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith(f"tidegate: gateway.port: cannot listen on 127.0.0.1:{port}")
+    assert done.stderr.count("\n") == 1
     assert time.monotonic() - started < 30
+
+
+def test_somebody_whose_tunnel_has_the_port_is_asked_whether_a_chat_was_meant(state: Path):
+    with socket.socket() as tunnel:
+        tunnel.bind(("127.0.0.1", 0))
+        tunnel.listen()
+        port = str(tunnel.getsockname()[1])
+        env = {"TIDEGATE_GATEWAY_URL": f"ws://127.0.0.1:{port}"}
+        asked = "TIDEGATE_GATEWAY_URL is set: did you mean `tidegate chat`?"
+        piped = tidegate("up", "--port", port, state=state, env=env)
+        assert (piped.returncode, asked in piped.stderr, piped.stderr.count("\n")) == (1, True, 1)
+        with Terminal("up", "--port", port, state=state, env=env) as terminal:
+            terminal.wait_for(f"cannot listen on 127.0.0.1:{port}")
+            terminal.wait_for(asked)
+            assert terminal.wait_for_end() == 1
+        assert asked not in tidegate("up", "--port", port, state=state).stderr
 
 
 def test_the_bash_completion_completes(state: Path):
