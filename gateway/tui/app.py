@@ -231,6 +231,7 @@ class TerminalApp:
         on("c-t")(self._feed.create)
         on("c-l")(self.app_clear)
         on("f1")(self._toggle_help)
+        on("f2")(self._feed.toggle_api)
         return bindings
 
     def _escape(self) -> None:

@@ -104,12 +104,22 @@ class Feed:
     async def _load(self, line: Connection) -> None:
         """Ask for the list and the open session anew."""
         model = self._model
-        listed = fields(await line.call("sessions.list", {"limit": SESSIONS, "includeDerivedTitles": True}))
-        model.list_sessions(fields(session) for session in items(listed.get("sessions")))
+        await self._list(line)
         await line.call("sessions.messages.subscribe", {"key": model.session})
         page = await line.call("chat.history", {"sessionKey": model.session, "limit": PAGE})
         model.load(fields(page), self.now())
         self._changed()
+
+    async def _list(self, line: Connection) -> None:
+        about: dict[str, Any] = {"limit": SESSIONS, "includeDerivedTitles": True}
+        about |= {} if self._model.shows_api else {"excludeApi": True}
+        listed = fields(await line.call("sessions.list", about))
+        self._model.list_sessions(fields(session) for session in items(listed.get("sessions")))
+
+    def toggle_api(self) -> None:
+        """List sessions of single API requests, or leave them out again."""
+        self._model.shows_api = not self._model.shows_api
+        self._ask(self._list)
 
     async def _listen(self, line: Connection) -> None:
         async for event in line.events():

@@ -73,6 +73,7 @@ class Row:
     Attributes:
         queued: Messages that wait behind the running turn.
         is_unread: Something was said in it since it was last open here.
+        began: Milliseconds since 1970.
     """
 
     key: str
@@ -81,6 +82,8 @@ class Row:
     queued: int = 0
     updated: int = 0
     is_unread: bool = False
+    is_main: bool = False
+    began: int = 0
 
 
 @dataclass(slots=True)
@@ -94,6 +97,7 @@ class Model:
         state: `connecting`, `connected`, `away` or `pairing`.
         reason: Why it is not connected.
         notice: One line that is shown until something else happens.
+        shows_api: Sessions of single API requests are listed too.
     """
 
     session: str = ""
@@ -104,6 +108,7 @@ class Model:
     state: str = "connecting"
     reason: str = ""
     notice: str = ""
+    shows_api: bool = False
     generation: int = 0
     _is_stopped: bool = False
 
@@ -136,13 +141,13 @@ class Model:
         if gone:
             self.rows = [row for row in self.rows if row.key != key]
             return
-        if session is None:
+        if session is None or (session.get("viaApi") and not self.shows_api and key != self.session):
             return
         row = _row(session)
         if old is None:
             self.rows.append(row)
         else:
-            old.title = row.title or old.title
+            old.title, old.is_main, old.began = row.title or old.title, row.is_main, row.began
             old.is_running, old.queued, old.updated = row.is_running, row.queued, row.updated
         self._sort()
 
@@ -371,6 +376,8 @@ def _row(session: Mapping[str, Any]) -> Row:
         bool(session.get("hasActiveRun")),
         _number(session.get("queued")),
         _number(session.get("updatedAt")),
+        is_main=session.get("isMain") is True,
+        began=_number(session.get("createdAt")),
     )
 
 

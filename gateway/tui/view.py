@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Sequence
 
 from tidegate.gateway.cli.markdown import render
@@ -35,6 +36,7 @@ HELP = (
     ("Ctrl-T", "a new session"),
     ("Ctrl-L", "draw the screen anew"),
     ("F1", "this help; F1 or Esc closes it"),
+    ("F2", "list the sessions of API calls, or leave them out"),
     ("/help", "commands of the gateway: /new /stop /status /queue …"),
 )
 
@@ -75,6 +77,29 @@ def session_name(key: str) -> str:
     if rest.startswith("dashboard:"):
         return f"new {rest[-6:]}"
     return rest if len(parts) < 3 or parts[1] == "main" else f"{parts[1]}: {rest}"
+
+
+def session_names(rows: Sequence[Row]) -> dict[str, tuple[str, str]]:
+    """Return what each session is called, and a mark: `main`, and what tells those apart that are called the same."""
+    called: dict[str, list[Row]] = {}
+    for row in rows:
+        called.setdefault(row.title or session_name(row.key), []).append(row)
+    found = {}
+    for name, alike in called.items():
+        for row, mark in zip(alike, _marks(alike), strict=True):
+            is_said = len(alike) == 1 and name == session_name(row.key)
+            found[row.key] = (name, ("" if is_said else "main") if row.is_main else mark)
+    return found
+
+
+def _marks(alike: Sequence[Row]) -> list[str]:
+    if len(alike) == 1:
+        return [""]
+    for form in ("%H:%M", "%d %b"):
+        marks = [time.strftime(form, time.localtime(row.began / 1000)) for row in alike]
+        if len(set(marks)) == len(marks):
+            return marks
+    return [row.key[-4:] for row in alike]
 
 
 def lasted(milliseconds: int) -> str:
@@ -157,9 +182,10 @@ class Painter:
         """Return the list of sessions, with the open one in view."""
         at = next((index for index, row in enumerate(model.rows) if row.key == model.session), 0)
         first = max(0, min(at - height // 2, len(model.rows) - height))
-        return [self._session(row, model, room) for row in model.rows[first : first + height]]
+        names = session_names(model.rows)
+        return [self._session(row, model, names[row.key], room) for row in model.rows[first : first + height]]
 
-    def _session(self, row: Row, model: Model, room: int) -> str:
+    def _session(self, row: Row, model: Model, called: tuple[str, str], room: int) -> str:
         style, is_open = self._style, row.key == model.session
         if row.is_running:
             mark = style.paint("●", "green")
@@ -167,8 +193,9 @@ class Painter:
             mark = style.paint("●", "yellow")
         else:
             mark = " "
-        queued = f" +{row.queued}" if row.queued else ""
-        name = shortened(row.title or session_name(row.key), room - 4 - len(queued))
+        queued = f" {printable(called[1])}" if called[1] else ""
+        queued += f" +{row.queued}" if row.queued else ""
+        name = shortened(called[0], room - 4 - width(queued))
         name = style.bold(name) if is_open or row.is_unread else name
         return padded(f"{style.paint('▸', 'blue') if is_open else ' '}{mark} {name}{style.dim(queued)}", room)
 
@@ -178,8 +205,8 @@ class Painter:
         mark, colour = {"connected": ("●", "green"), "connecting": ("○", "yellow")}.get(model.state, ("○", "red"))
         told = {"connected": "connected", "connecting": "connecting", "pairing": "waits to be let in"}
         state = told.get(model.state, "away, trying again")
-        row = model.row(model.session)
-        title = shortened((row.title if row else "") or session_name(model.session), max(8, room // 2))
+        name, told_apart = session_names(model.rows).get(model.session, (session_name(model.session), ""))
+        title = shortened(f"{name} · {told_apart}" if told_apart else name, max(8, room // 2))
         left = f" {style.bold('Tidegate')} {style.dim(shortened(where, max(0, room - width(title) - len(state) - 16)))}"
         right = f"{title}  {style.paint(mark, colour)} {state} "
         return clipped(padded(left, room - width(right)) + right, room)

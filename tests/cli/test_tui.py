@@ -20,6 +20,8 @@ from harness.platform import Platform
 from harness.stage import Stage, stage
 from plane.client import RawClient, connect_params
 from tidegate.gateway.app import Gateway
+from tidegate.ids import new_id
+from tidegate.sessions.model import SessionChange
 
 LIMIT = 60.0
 Scene = Callable[["Chat"], Coroutine[Any, Any, None]]
@@ -199,6 +201,23 @@ async def test_sessions_are_listed_opened_and_marked(chat: Chat) -> None:
     shown.type("\x10\x10")
     await shown.until(lambda: "echo: a new subject" not in shown.text and "echo:" in shown.text)
     assert len((await chat.call("sessions.list"))["sessions"]) == 3
+
+
+@scene()
+async def test_sessions_of_api_requests_are_listed_with_a_key(chat: Chat) -> None:
+    shown = chat.glass
+    for name in ("one", "two"):
+        change = SessionChange(settings={"label": f"request {name}"})
+        await chat.gateway.store.change_session(f"agent:main:openai:{new_id()}", change, "main")
+    await chat.call("sessions.patch", key="notes", label="my notes")
+    await shown.until("my notes")
+    assert "request" not in shown.text
+    shown.type("\x1bOQ")
+    await shown.until("request one")
+    await shown.until("request two")
+    shown.type("\x1bOQ")
+    await shown.gone("request")
+    assert "my notes" in shown.text
 
 
 @scene()

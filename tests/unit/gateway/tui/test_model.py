@@ -149,6 +149,16 @@ def test_sessions_that_are_not_open_are_marked_running_and_unread():
     assert [row.key for row in model.rows] == [notes.key]
 
 
+def test_sessions_of_api_requests_that_come_meanwhile_are_listed_only_when_asked_for():
+    model = opened()
+    asked = {"key": "agent:main:openai:x", "updatedAt": 5, "viaApi": True}
+    model.change_session("agent:main:openai:x", asked)
+    assert model.row("agent:main:openai:x") is None
+    model.shows_api = True
+    model.change_session("agent:main:openai:x", asked)
+    assert model.row("agent:main:openai:x") is not None
+
+
 def test_what_was_missed_while_the_line_was_broken_is_unread():
     model = opened()
     model.list_sessions([{"key": KEY, "updatedAt": 9}, {"key": "agent:main:notes", "updatedAt": 8}])

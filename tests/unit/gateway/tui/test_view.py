@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tidegate.gateway.cli.terminal import Style, width
 from tidegate.gateway.tui.model import Entry, Kind, Model, Row, Step
-from tidegate.gateway.tui.view import Painter, lasted, session_name, shortened, visible
+from tidegate.gateway.tui.view import Painter, lasted, session_name, session_names, shortened, visible
 
 PLAIN = Painter(Style(False, markup=True))
 SGR = re.compile(r"\x1b\[[0-9;]*m")
@@ -86,6 +86,29 @@ def test_the_open_session_is_in_view_in_a_long_list():
 )
 def test_sessions_have_short_names(key: str, name: str):
     assert session_name(key) == name
+
+
+def test_the_main_session_is_marked_and_equal_titles_are_told_apart():
+    day = 24 * 3_600_000
+    main = Row("agent:main:main", "notes", is_main=True)
+    one, two = Row("agent:main:one1", "notes", began=10 * day), Row("agent:main:two2", "notes", began=10 * day)
+    three = Row("agent:main:other", "else")
+    names = session_names([main, one, two, three])
+    assert [names[row.key] for row in (main, one, two, three)] == [
+        ("notes", "main"),
+        ("notes", "one1"),
+        ("notes", "two2"),
+        ("else", ""),
+    ]
+    two.began = 12 * day
+    main.began = 11 * day
+    marks = [names[1] for names in session_names([main, one, two]).values()]
+    assert (marks[0], len(set(marks))) == ("main", 3)
+    assert session_names([Row("agent:main:main", is_main=True)]) == {"agent:main:main": ("main", "")}
+    model = Model(session=main.key, rows=[main, one, two])
+    rows = [row.rstrip() for row in PLAIN.sessions(model, 24, 5)]
+    assert rows[0] == "▸  notes main"
+    assert "notes · main" in PLAIN.top(model, 80, "here")
 
 
 def test_durations_are_short():
