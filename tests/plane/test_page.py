@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fakes.event_loop import on_loop
-from plane.client import QUICK, TOKEN, Key, Plane, plane, with_rules
+from plane.client import QUICK, TOKEN, Key, Plane, RawClient, plane, with_rules
 from plane.talking import talking
 from tidegate.clock import MINUTE, ManualClock
 from tidegate.config.load import load_config
@@ -149,3 +149,28 @@ async def test_the_page_goes_and_comes_with_the_setting_at_once(tmp_path: Path) 
             talk.gateway.apply(load_config(path, environ=home, state_dir=tmp_path))
             async with talk.http.get(url) as answer:
                 assert answer.status == status
+
+
+@on_loop
+async def test_a_device_that_leaves_is_forgotten_and_all_its_connections_end(tmp_path: Path) -> None:
+    async with talking(tmp_path) as talk:
+        assert (await talk.error("tidegate.web.leave"))["message"] == "only a paired device can leave"
+        secret = (talk.stage.state_dir / "gateway.token").read_text().strip()
+
+        async def come(**auth: str) -> RawClient:
+            client = RawClient(await talk.http.ws_connect(f"http://127.0.0.1:{talk.gateway.port}/"))
+            client.challenge = (await client.frame())["payload"]
+            client.hello = await client.connect_device(Key(60), scopes=["operator.read"], auth=auth)
+            return client
+
+        one = await come(token=secret)
+        own = one.hello["payload"]["auth"]["deviceToken"]
+        two = await come(deviceToken=own)
+        (device,) = await talk.gateway.store.devices()
+        answer = await one.call("tidegate.web.leave", {})
+        assert answer["payload"] == {"deviceId": device.id}
+        assert await talk.gateway.store.devices() == []
+        for client in (two, one):
+            assert (await client.until_closed())[0] == 4001
+        again = await come(deviceToken=own)
+        assert again.hello["error"]["details"]["code"] == "AUTH_DEVICE_TOKEN_MISMATCH"

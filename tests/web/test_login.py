@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
+
+from playwright.async_api import Dialog
 
 from harness.stage import stage
 from tidegate.gateway.app import Gateway
@@ -190,9 +193,55 @@ async def test_logging_out_forgets_the_key(tmp_path: Path) -> None:
         await window.page.get_by_role("button", name="Log this browser out").click()
         await window.is_told("Who is there?")
         assert await window.page.evaluate("Object.keys(localStorage).length") == 0
+        assert await gateway.store.devices() == []
         await window.page.goto(await login_link(gateway))
         await window.sees(".composer")
-        assert len({device.id for device in await gateway.store.devices()} - before) == 1
+        after = {device.id for device in await gateway.store.devices()}
+        assert (len(before), len(after), before & after) == (1, 1, set())
+        assert window.problems == []
+
+
+@in_browser
+async def test_logging_out_while_the_gateway_is_away_says_what_stays_behind(tmp_path: Path) -> None:
+    async with stage(tmp_path) as place, browsers() as found:
+        async with place.gateway() as gateway:
+            window = await found.window(await login_link(gateway))
+            await window.sees(".composer")
+            (device,) = await gateway.store.devices()
+        said: list[str] = []
+
+        async def accept(dialog: Dialog) -> None:
+            said.append(dialog.message)
+            await dialog.accept()
+
+        window.page.on("dialog", accept)
+        await window.page.get_by_text("Reconnecting …").wait_for()
+        await window.page.get_by_role("button", name="Log this browser out").click()
+        while len(said) < 2:
+            await window.page.wait_for_timeout(20)
+        assert f"tidegate devices remove {device.id}" in said[-1]
+
+
+@in_browser
+async def test_a_browser_that_was_turned_down_stops_asking_until_somebody_wants_it_to(tmp_path: Path) -> None:
+    async with stage(tmp_path, more=ASK_FIRST) as place, place.gateway() as gateway, browsers() as found:
+        window = await found.window(address(gateway))
+        await enter(window, token(tmp_path))
+        first = await request_id(window)
+        await owner(gateway, "device.pair.reject", requestId=first)
+        await window.is_told("This browser was turned down")
+        sockets = len(window.sockets)
+        # Longer than a browser that waits lets pass between two questions.
+        await asyncio.sleep(3)
+        assert len(window.sockets) == sockets
+        assert await gateway.store.device_requests() == []
+        await window.page.get_by_role("button", name="Ask again").click()
+        await window.is_told("Waiting to be let in")
+        second = await request_id(window)
+        assert second != first
+        await owner(gateway, "device.pair.approve", requestId=second)
+        await window.sees(".composer")
+        assert window.problems == []
 
 
 @in_browser

@@ -72,6 +72,8 @@ export class Gate {
         ];
       case "pairing":
         return this.pairing(refusal);
+      case "rejected":
+        return [heading(refusal.title), words(refusal.text), this.button("Ask again", () => this.enter(null))];
       case "limited":
         return this.limited(refusal);
       case "refused":
@@ -128,7 +130,7 @@ export class Gate {
       heading(refusal.title),
       words(`${refusal.text} Approve it where the gateway runs; this page goes on by itself then.`),
       el("dl", { class: "facts" }, el("dt", {}, "Request"), el("dd", { class: "request-id" }, refusal.requestId)),
-      commandLine(`tidegate devices approve ${refusal.requestId}`),
+      commandLine(refusal.command),
       el("div", { class: "thinking", role: "status", "aria-label": "Waiting" }, el("i"), el("i"), el("i")),
       el("p", { class: "small" }, "A request waits five minutes; then a new one takes its place."),
     ];

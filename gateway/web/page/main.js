@@ -129,8 +129,13 @@ function go(key, isFirst = false) {
 
 async function leave() {
   if (!confirm("Log this browser out? Its key and drafts are deleted; a new link lets it in again.")) return;
-  wire.stop();
+  const left = await wire.leave();
   await forgetAll();
+  if (!left.isTold)
+    alert(
+      "The gateway could not be told. Without its key this browser cannot come back, but it stays in the list of " +
+        `devices until somebody runs: tidegate devices remove ${left.id}`,
+    );
   location.replace("/");
 }
 

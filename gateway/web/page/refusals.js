@@ -2,10 +2,11 @@
 
 /**
  * @typedef {object} Refusal
- * @property {"login" | "pairing" | "limited" | "revoked" | "away" | "refused"} state
+ * @property {"login" | "pairing" | "rejected" | "limited" | "revoked" | "away" | "refused"} state
  * @property {string} title
  * @property {string} text
  * @property {string} [requestId] of a pairing that waits
+ * @property {string} [command] what approves it where the gateway runs
  * @property {number} [waitMs] until trying again makes sense
  */
 
@@ -66,6 +67,14 @@ export function refusal(error, shown) {
           ? "The gateway does not know this browser yet."
           : "This browser has to be approved again.",
       requestId: String(details.requestId ?? ""),
+      command: String(details.approveCommand ?? `tidegate devices approve ${details.requestId}`),
+    };
+  }
+  if (details.code === "PAIRING_REJECTED") {
+    return {
+      state: "rejected",
+      title: "This browser was turned down",
+      text: "Somebody said no to its request where the gateway runs. It does not ask again by itself.",
     };
   }
   if (details.code === "AUTH_RATE_LIMITED") {

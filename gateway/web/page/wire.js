@@ -12,6 +12,7 @@ const LONGEST_RETRY = 15_000;
 const PAIRING_RETRY = 2_500;
 const HANDSHAKE = 20_000;
 const REQUEST = 30_000;
+const LEAVING = 5_000;
 
 /** A request that the gateway refused. */
 export class Failed extends Error {
@@ -92,6 +93,22 @@ export class Wire {
     this.turn += 1;
     this.proof = null;
     this.hangUp();
+  }
+
+  /**
+   * Give up what this browser may do, and stay away.
+   * @returns {Promise<{isTold: boolean, id: string}>} whether the gateway has forgotten it, and what it calls it
+   */
+  async leave() {
+    const { id } = await identity();
+    let isTold = true;
+    try {
+      await this.request("tidegate.web.leave", {}, LEAVING);
+    } catch {
+      isTold = false;
+    }
+    this.stop();
+    return { isTold, id };
   }
 
   async connect() {
@@ -251,7 +268,7 @@ export class Wire {
       this.retry(meaning.waitMs);
       this.hooks.state({ name: "away", again: Boolean(this.hello) });
       return;
-    } else if (await this.otherToken(meaning)) {
+    } else if (meaning.state !== "rejected" && (await this.otherToken(meaning))) {
       this.connect();
       return;
     }
