@@ -318,12 +318,14 @@ class Gateway:
 
     def _status_line(self, pending: PendingCommand) -> str:
         stats = self.workers.stats()
-        options = self._agents.options(pending.agent)
-        model = options.model.primary if options is not None else None
         return (
-            f"Agent {pending.agent}, model {model or DEMO_MODEL}\n"
+            f"Agent {pending.agent}, model {self._model_of(pending.agent)}\n"
             f"Gateway: {stats.running} turns running, {stats.backlog} sessions in line"
         )
+
+    def _model_of(self, agent: str) -> str:
+        options = self._agents.options(agent)
+        return (options.model.primary if options is not None else None) or DEMO_MODEL
 
     def _readiness(self) -> tuple[bool, dict[str, Any]]:
         rows = [
@@ -346,6 +348,7 @@ class Gateway:
             "port": self.port,
             "started_at": self._started_at,
             "config": str(self.site.config_path),
+            "model": self._model_of(str(self._desk.defaults()["defaultAgentId"])),
             "notes": list(self.notes),
             "workers": {"active": stats.active, "running": stats.running, "backlog": stats.backlog},
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ from tidegate import __version__
 from tidegate.adapters.base import Poll
 from tidegate.agent_runtime.transcript import decode_message
 from tidegate.clock import SECOND, Clock
+from tidegate.config.sections.channels import AVAILABLE_CHANNELS
 from tidegate.events import Address
 from tidegate.gateway import replies
 from tidegate.gateway.connections import Connections, ConnectionState
@@ -18,10 +20,13 @@ from tidegate.gateway.people import People
 from tidegate.gateway.plane.methods.endings import told_of
 from tidegate.gateway.program import hint
 from tidegate.gateway.rendering import Renderers
-from tidegate.sessions.model import Delivery, DeliveryKind, DeliveryState, Draft
+from tidegate.routing.keys import parse as parse_key
+from tidegate.sessions.model import Delivery, DeliveryKind, DeliveryState, Draft, SessionSummary
 from tidegate.sessions.store import Store
 from tidegate.sessions.wakeups import LANES, Wakeups
 
+MAX_LISTED = 1000
+"""Sessions that one answer lists."""
 TROUBLE_STATES = (DeliveryState.UNKNOWN, DeliveryState.DEAD, DeliveryState.EXPIRED)
 RECENT_TROUBLE = 24 * 3600 * SECOND
 """Microseconds for which `status` goes on showing parts that did not certainly arrive."""
@@ -121,6 +126,7 @@ class Control:
             {
                 "key": row.key,
                 "agent": row.agent,
+                "title": await self._title(row),
                 "conversation": row.conversation,
                 "running": row.running,
                 "waiting": row.waiting,
@@ -129,14 +135,34 @@ class Control:
                 "touched_at": row.touched_at,
                 "settings": dict(row.settings),
             }
-            for row in await self._store.sessions(max(1, min(int(limit), 1000)))
+            for row in await self._store.sessions(max(1, min(int(limit), MAX_LISTED)))
         ]
+
+    async def _title(self, row: SessionSummary) -> str:
+        """Return the name that somebody gave a session, else what its conversation began with."""
+        given = row.settings.get("label") or row.settings.get("displayName")
+        if given or not row.messages:
+            return str(given or "")
+        conversations = await self._store.conversations(row.key, 1)
+        return conversations[0].title if conversations else ""
+
+    async def _session(self, name: str) -> SessionSummary:
+        """Return a session by its key, or by what stands behind the agent in it. Raises ValueError."""
+        row = await self._store.session(name)
+        if row is None and not name.lower().startswith("agent:"):
+            agents = {known.agent for known in await self._store.sessions(MAX_LISTED)}
+            keys = {str(key) for agent in agents if (key := parse_key(f"agent:{agent}:{name}")) is not None}
+            found = [session for key in sorted(keys) if (session := await self._store.session(key)) is not None]
+            if len(found) > 1:
+                raise ValueError(f"more than one agent has {name!r}: name {' or '.join(row.key for row in found)}")
+            row = found[0] if found else None
+        if row is None:
+            raise ValueError(f"there is no session {name!r}; {hint('sessions list')} names them")
+        return row
 
     async def sessions_show(self, key: str, conversation: str = "", limit: int = 50) -> dict[str, Any]:
         """Return one session with its conversations and the last messages of one of them (the current one)."""
-        row = await self._store.session(key)
-        if row is None:
-            raise ValueError(f"there is no session {key!r}; {hint('sessions list')} names them")
+        row = await self._session(key)
         chosen = conversation or row.conversation
         lines = await self._store.lines(chosen, max(1, min(int(limit), 1000))) if chosen else []
         decoded = [(line, decode_message(line.body)) for line in lines]
@@ -155,7 +181,7 @@ class Control:
                     "ended_at": item.ended_at,
                     "end_reason": item.end_reason,
                 }
-                for item in await self._store.conversations(key, 50)
+                for item in await self._store.conversations(row.key, 50)
             ],
             "messages": [
                 {
@@ -239,12 +265,22 @@ class Control:
     def address(self, channel: str, to: str, account: str = "default", thread: str | None = None) -> Address:
         """Return a chat of a configured account. Raises ValueError, which says what is wrong."""
         if not self._renderers.knows(channel, account):
-            known = ", ".join(self._renderers.names()) or "none"
-            raise ValueError(f"{channel} account {account!r} is not configured; configured: {known}")
+            raise ValueError(self._no_account(channel, account))
         shape = _CHATS.get(channel)
         if shape is not None and not shape[0].fullmatch(to):
             raise ValueError(f"{to!r} is no chat of {channel}: it is {shape[1]}")
         return Address(channel, account, to, thread)
+
+    def _no_account(self, channel: str, account: str) -> str:
+        names = self._renderers.names()
+        known = ", ".join(names) or "none"
+        channels = {name.partition("/")[0] for name in names} | AVAILABLE_CHANNELS
+        if channel in channels:
+            how = f"; {hint('doctor')} says what {channel} needs" if channel in AVAILABLE_CHANNELS else ""
+            return f"{channel} account {account!r} is not configured; configured: {known}{how}"
+        close = difflib.get_close_matches(channel.lower(), sorted(channels), n=1)
+        meant = f"; did you mean {close[0]!r}?" if close else ";"
+        return f"there is no channel {channel!r}{meant} configured: {known}"
 
     async def edit(self, address: Address, message_id: str, text: str) -> list[int]:
         """Put the replacement of one of our messages into the outbox. Raises ValueError for what fits no message."""

@@ -9,6 +9,7 @@ from typing import Any
 from tidegate.gateway.cli.call import Call
 from tidegate.gateway.cli.parser import Arguments
 from tidegate.gateway.cli.rpc import ask
+from tidegate.gateway.cli.status import COLOURS
 from tidegate.gateway.cli.terminal import Style, ago, printable, table
 from tidegate.gateway.program import hint
 
@@ -24,7 +25,9 @@ def channels_status(arguments: Arguments) -> int:
 def _channels(data: dict[str, Any], style: Style) -> Iterator[str]:
     accounts = data.get("channelAccounts") or {}
     if not accounts:
-        yield f"no channel is configured; {hint('config set channels.telegram.botToken TOKEN')} adds Telegram"
+        # Nothing that would put the token into the history of a shell.
+        yield "no channel is configured; for Telegram write a line TELEGRAM_BOT_TOKEN=… into .env in the gateway's"
+        yield f"state directory (~/.tidegate), then {hint('config set channels.telegram.enabled true')}"
         return
     now = time.time_ns() // 1000
     cells = [
@@ -42,6 +45,7 @@ def _channels(data: dict[str, Any], style: Style) -> Iterator[str]:
 
 
 def _state(row: dict[str, Any], style: Style) -> str:
-    if row.get("connected"):
-        return style.paint("up", "green")
-    return style.paint("connecting", "yellow") if row.get("running") else style.paint("stopped", "red")
+    """Return the state in the word that `status` uses; from a gateway that tells none, what its marks say."""
+    usual = "up" if row.get("connected") else "connecting" if row.get("running") else "stopped"
+    state = printable(str(row.get("healthState") or usual))
+    return style.paint(state, COLOURS.get(state, "yellow"))

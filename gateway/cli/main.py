@@ -38,6 +38,9 @@ def run(argv: Sequence[str]) -> int:
     try:
         return _handler(arguments.handler)(arguments)
     except KeyboardInterrupt:
+        if sys.stderr.isatty():
+            # The terminal shows ^C, perhaps behind half a line of ours.
+            print(file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has gone; nothing more may be written, not even at exit.

@@ -181,7 +181,7 @@ def _looking(add: Add, common: argparse.ArgumentParser) -> None:
     listing = sessions("list", "sessions:sessions_list", "list the sessions, the most recently used first")
     listing.add_argument("--limit", type=_count, default=50, metavar="N", help="how many (default: 50)")
     show = sessions("show", "sessions:sessions_show", "show one session and its last messages")
-    show.add_argument("key", metavar="KEY", help="the session's key, as `sessions list` prints it")
+    show.add_argument("key", metavar="KEY", help="the session's key as `sessions list` prints it, or its end: notes")
     show.add_argument("--conversation", metavar="ID", help="an earlier conversation (default: the current one)")
     show.add_argument("--limit", type=_count, default=20, metavar="N", help="messages to show (default: 20)")
 

@@ -36,10 +36,11 @@ def _sessions(rows: list[dict[str, Any]], style: Style) -> Iterator[str]:
             str(row["messages"]),
             str(row["waiting"]),
             ago(row["touched_at"], now),
+            " ".join(printable(str(row.get("title") or "")).split()),
         )
         for row in rows
     ]
-    yield from table(style, ("SESSION", "STATE", "MESSAGES", "WAITING", "USED"), cells)
+    yield from table(style, ("SESSION", "STATE", "MESSAGES", "WAITING", "USED", "TITLE"), cells)
 
 
 def sessions_show(arguments: Arguments) -> int:

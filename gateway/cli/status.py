@@ -19,7 +19,7 @@ from tidegate.gateway.program import hint
 METHOD = "tidegate.status"
 WATCH_SECONDS = 2.0
 NEEDS_A_PERSON = ("stopped", "conflict")
-_COLOURS = {"up": "green", "connecting": "yellow", "retrying": "yellow", "conflict": "red", "stopped": "red"}
+COLOURS = {"up": "green", "connecting": "yellow", "retrying": "yellow", "conflict": "red", "stopped": "red"}
 _ADVICE = {
     "conflict": "another program uses this account: stop it, or give this one a bot of its own",
     "stopped": "a person must change this; then the account connects again after a reload or restart",
@@ -105,8 +105,10 @@ def lines(data: Mapping[str, Any], style: Style) -> Iterator[str]:
         f"sessions    {sessions['total']}, running {sessions['running']}, "
         f"messages waiting {sessions['waiting']}, sessions in line {workers.get('backlog', 0)}"
     )
-    yield f"messages    {_counts(data['events'])}"
+    yield f"messages    {_messages(data['events'])}"
     yield f"deliveries  {_counts(data['deliveries'])}"
+    if data.get("model"):
+        yield f"model       {printable(str(data['model']))}"
     if data.get("store"):
         size = (data["store"]["bytes"] + data["store"]["wal_bytes"]) / (1 << 20)
         yield f"store       {size:.1f} MiB" + (f", {data['store']['path']}" if data["store"].get("path") else "")
@@ -120,12 +122,21 @@ def lines(data: Mapping[str, Any], style: Style) -> Iterator[str]:
 
 def _connections(data: Mapping[str, Any], style: Style, now: int) -> Iterator[tuple[str, str, str, str]]:
     for row in data["connections"]:
-        state = style.paint(row["state"], _COLOURS.get(row["state"], "yellow"))
+        state = style.paint(row["state"], COLOURS.get(row["state"], "yellow"))
         # Those that need a person are told in full above.
         told = "see above" if row["state"] in NEEDS_A_PERSON else row["reason"]
         if row["state"] == "retrying":
             told = f"{row['reason']} – {_ADVICE['retrying']}".removeprefix(" – ")
         yield f"{row['channel']}/{row['account']}", state, ago(row["alive_at"], now), printable(told)
+
+
+def _messages(counts: Mapping[str, int]) -> str:
+    """Return how many messages there ever were, and what became of the newest."""
+    kinds = {name: number for name, number in counts.items() if name != "stored"}
+    stored, counted = counts.get("stored", sum(kinds.values())), sum(kinds.values())
+    if not kinds:
+        return "none"
+    return f"{stored} in all{'' if counted >= stored else f', the newest {counted}'}: {_counts(kinds)}"
 
 
 def _counts(counts: Mapping[str, int]) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import html
 import os
+import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tidegate.gateway.cli.call import Call, warn
@@ -31,10 +32,15 @@ def web(arguments: Arguments) -> int:
         yield from (f"or: {link}" for link in found[1:])
 
     call.show(shown, lines)
-    if getattr(arguments, "open", False) and not _open(found[0], call.site.state_dir):
+    if arguments.open and not (_has_desktop(call.environ) and _open(found[0], call.site.state_dir)):
         warn("no browser could be opened here; open the link yourself")
         return 1
     return 0
+
+
+def _has_desktop(environ: Mapping[str, str]) -> bool:
+    """Tell whether a browser would have somewhere to show itself; else one of text would take the terminal."""
+    return sys.platform == "darwin" or any(environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
 
 
 def _open(link: str, folder: Path) -> bool:

@@ -58,6 +58,8 @@ def test_ctrl_c_ends_the_turn_too() -> None:
             await shown.until(lambda: bool(place.brain.asks))
             shown.type("\x03")
             assert await shown.until_end() == 130
+            # What a shell asks next begins in a line of its own.
+            await shown.until(lambda: shown.raw.endswith(b"\r\n"))
             await shown.until(lambda: ("stopped",) in place.rows("SELECT state FROM turns"))
 
     play(scene)

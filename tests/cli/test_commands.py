@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import socket
 import stat
@@ -97,6 +98,8 @@ def test_sessions_are_listed_and_shown_with_and_without_a_gateway(state: Path):
     assert [row["key"] for row in online] == [row["key"] for row in offline] == ["agent:main:main"]
     assert "remember the milk" in shown
     assert "remember the milk" in tidegate("sessions", "show", "agent:main:main", state=state).stdout
+    assert "remember the milk" in tidegate("sessions", "show", "Main", state=state).stdout
+    assert re.search(r"TITLE\nagent:main:main .* remember the milk\n", tidegate("sessions", "list", state=state).stdout)
     missing = tidegate("sessions", "show", "agent:none", state=state)
     assert (missing.returncode, "there is no session" in missing.stderr) == (1, True)
 
@@ -107,6 +110,34 @@ def test_a_message_sent_without_a_gateway_is_delivered_by_the_next_one(state: Pa
     with running_gateway(state):
         replies = result(tidegate("chat", "--once", "hello", "--json", state=state))["replies"]
     assert "left for later" in [reply["text"] for reply in replies]
+
+
+def test_a_channel_that_does_not_exist_is_guessed_and_one_without_an_account_says_what_to_do(state: Path):
+    wrong = tidegate("send", "--channel", "telegramm", "--to", "1", "hi", state=state)
+    assert "there is no channel 'telegramm'; did you mean 'telegram'? configured: terminal/default" in wrong.stderr
+    bare = tidegate("send", "--channel", "telegram", "--to", "1", "hi", state=state)
+    assert "telegram account 'default' is not configured" in bare.stderr
+    assert "`tidegate doctor` says what telegram needs" in bare.stderr
+
+
+def test_an_account_stands_under_the_same_word_everywhere_and_no_hint_shows_a_token(state: Path):
+    with running_gateway(state):
+        none = tidegate("channels", "status", state=state).stdout
+        assert "write a line TELEGRAM_BOT_TOKEN=… into .env" in none
+        assert "enabled true`" in none
+        (state / ".env").write_text("TELEGRAM_BOT_TOKEN=1234:" + "A" * 35)
+        assert (
+            tidegate(
+                "config", "set", "channels.telegram", "{ enabled: true, apiRoot: 'http://127.0.0.1:9' }", state=state
+            ).returncode
+            == 0
+        )
+        told = ""
+        until = time.monotonic() + 20
+        while "telegram/default" not in told and time.monotonic() < until:
+            told = tidegate("channels", "status", state=state).stdout
+        words = re.findall(r"telegram/default +(\w+)", told + tidegate("status", state=state).stdout)
+        assert words == ["retrying", "retrying"]
 
 
 def test_send_refuses_accounts_that_are_not_configured(state: Path):
@@ -130,6 +161,10 @@ def test_status_says_what_runs(state: Path):
         assert done.returncode == 0
         assert f"gateway runs (pid {gateway.pid}, port " in done.stdout
         assert "terminal/default  up" in done.stdout
+        assert "messages    none\n" in done.stdout
+        assert "model       demo/offline\n" in done.stdout
+        tidegate("chat", "--once", "hello", state=state)
+        assert "messages    1 in all: answered 1\n" in tidegate("status", state=state).stdout
         status = result(tidegate("status", "--json", state=state))
         assert status["attention"] == []
     done = tidegate("status", state=state)

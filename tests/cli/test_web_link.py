@@ -75,6 +75,17 @@ def test_opening_hands_the_link_over_in_a_file_that_is_gone_afterwards(state: Pa
     assert not (state / "open-web.html").exists()
 
 
+def test_without_a_desktop_no_browser_is_started_in_the_terminal(state: Path, tmp_path: Path) -> None:
+    browser = tmp_path / "w3m"
+    browser.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n")
+    browser.chmod(0o755)
+    with running_gateway(state):
+        done = tidegate("web", "--open", state=state, env={"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert LINK.search(done.stdout)
+    assert "no browser could be opened here; open the link yourself" in done.stderr
+    assert not (tmp_path / "started").exists()
+
+
 def test_without_a_gateway_there_is_no_link(state: Path) -> None:
     done = tidegate("web", state=state)
     assert done.returncode == 4

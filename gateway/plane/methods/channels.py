@@ -180,6 +180,7 @@ def _account(row: Connection) -> dict[str, Any]:
         "configured": True,
         "running": row.state is not ConnectionState.STOPPED,
         "connected": row.state is ConnectionState.UP,
+        "healthState": row.state.value,
         "lastError": row.reason or None,
         "lastInboundAt": row.alive_at // 1000 or None,
         "reconnectAttempts": row.failures,
