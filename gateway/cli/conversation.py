@@ -32,6 +32,9 @@ READ_BYTES = 65_536
 MAX_TOOL_LINE = 110
 MAX_REASON = 500
 
+STOPPED = "[stopped here]"
+GOES_ON = "[cut off; it goes on when the gateway is back]"
+"""A turn that no stop ended is taken up again by the next start."""
 KEYS_HELP = (
     "In this terminal also: /quit or Ctrl-C leaves, Ctrl-L clears the screen, ↑ and ↓ bring back what you typed."
 )
@@ -157,7 +160,7 @@ class Conversation:
             self._screen.say(self._style.dim(f"(from another window) {text}"))
 
     def _lost(self, reason: str) -> None:
-        self._leave_partial()
+        self._leave_partial(GOES_ON)
         if self._is_connected is not False:
             text = (
                 "The gateway is away; what you type is sent when it is back."
@@ -179,14 +182,14 @@ class Conversation:
             text = f"{text}\n{file_line(frame, self._style)}" if text.strip() else file_line(frame, self._style)
         self._screen.say(text, is_folded=True)
 
-    def _leave_partial(self) -> None:
-        """Keep an unfinished answer on the screen and say that no more of it comes."""
+    def _leave_partial(self, mark: str) -> None:
+        """Keep an unfinished answer on the screen and say what becomes of it."""
         partial, self._partial = self._partial, ""
         self._wait(False)
         self._screen.preview("")
         if partial.strip():
             told = render(partial.strip(), self._style, self._screen.columns - 1)
-            self._screen.say(f"{told} {self._style.paint('[stopped here]', 'yellow')}", is_folded=True)
+            self._screen.say(f"{told} {self._style.paint(mark, 'yellow')}", is_folded=True)
 
     def _wait(self, is_waiting: bool) -> None:
         """Show whether an answer is awaited; draws only when that changed."""
@@ -230,7 +233,7 @@ class Conversation:
                 self._partial = (self._partial + str(data.get("text", "")))[-MAX_PARTIAL:]
                 self._draw_soon()
             case "turn.cut_off":
-                self._leave_partial()
+                self._leave_partial(STOPPED)
             case "turn.failed":
                 self._screen.say(self._style.paint(failure_line(data), "dim", "red"))
             case "tool.started":

@@ -224,6 +224,20 @@ def test_an_endless_fast_answer_is_stopped_at_once_and_what_was_said_stays(state
     assert "and on [stopped here]" in " ".join(terminal.text.split())
 
 
+def test_an_answer_that_a_kill_cut_off_is_not_called_stopped_because_it_goes_on(state: Path):
+    with endless_model(state), running_gateway(state) as gateway, Terminal("chat", state=state) as terminal:
+        terminal.wait_for("talking to your agent")
+        terminal.type("talk\r")
+        terminal.wait_for("and on and on")
+        gateway.kill()
+        terminal.wait_for("The gateway is away")
+        terminal.type("/quit\r")
+        assert terminal.wait_for_end() == 0
+    said = " ".join(terminal.text.split())
+    assert "and on [cut off; it goes on when the gateway is back]" in said
+    assert "stopped here" not in said
+
+
 @contextlib.contextmanager
 def endless_model(state: Path):
     """Configure a model whose server streams as fast as it can, for ever, from a thread."""
