@@ -42,12 +42,12 @@ def run(argv: Sequence[str]) -> int:
             # The terminal shows ^C, perhaps behind half a line of ours.
             print(file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output has gone; nothing more may be written, not even at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
     except BaseException as error:
         expected = list(_leaves(error))
+        if all(isinstance(leaf, BrokenPipeError) for leaf in expected):
+            # Whoever read our output has gone; nothing more may be written, not even at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return OK
         if not all(map(_is_expected, expected)):
             raise
         return _tell(expected, as_json=arguments.json)

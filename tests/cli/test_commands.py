@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import signal
 import socket
@@ -178,6 +179,22 @@ def test_chat_answers_a_pipe_and_colours_nothing(state: Path):
     assert done.returncode == 0
     assert "AGENTS.md" in done.stdout
     assert "\x1b" not in done.stdout
+
+
+def test_a_reader_that_has_gone_ends_a_chat_without_a_word(state: Path):
+    reading, writing = os.pipe()
+    os.close(reading)
+    with running_gateway(state):
+        done = subprocess.run(
+            [*PYTHON, "chat", "--once", "hello", "--state-dir", str(state)],
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            timeout=30,
+            check=False,
+            env=clean_environment(HOME=str(state)),
+        )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_the_owner_reads_on_standard_error_why_an_answer_failed(state: Path):
