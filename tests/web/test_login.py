@@ -18,7 +18,7 @@ ASK_FIRST = "gateway: { nodes: { pairing: { autoApproveLocal: false } } },"
 
 async def enter(window: Window, text: str) -> None:
     """Type a secret into the form."""
-    await window.page.get_by_label("Login link, token or password").fill(text)
+    await window.page.get_by_label("Login link, setup code, token or password").fill(text)
     await window.page.get_by_role("button", name="Enter").click()
 
 
@@ -101,6 +101,19 @@ async def test_the_token_lets_a_browser_on_this_machine_in_and_is_not_kept(tmp_p
         kept = await window.page.evaluate("JSON.stringify(localStorage) + JSON.stringify(sessionStorage)")
         assert token(tmp_path) not in kept
         await window.page.reload()
+        await window.sees(".composer")
+        assert window.problems == []
+
+
+@in_browser
+async def test_a_setup_code_that_somebody_pastes_lets_a_browser_in(tmp_path: Path) -> None:
+    async with stage(tmp_path, more=ASK_FIRST) as place, place.gateway() as gateway, browsers() as found:
+        made = await owner(gateway, "device.pair.setupCode", publicUrl="wss://gate.test")
+        assert isinstance(made, dict)
+        window = await found.window(address(gateway))
+        await enter(window, "e30")
+        await window.is_told("That was not it")
+        await enter(window, f" {made['setupCode']}\n")
         await window.sees(".composer")
         assert window.problems == []
 

@@ -10,5 +10,21 @@ export function takeCode() {
   return found ? found[1] : "";
 }
 
+/**
+ * @param {string} text what somebody pasted
+ * @returns {string} the code in a login link or a setup code, or an empty text
+ */
+export function codeIn(text) {
+  const linked = /#code=([\w-]+)/.exec(text);
+  if (linked) return linked[1];
+  try {
+    // A setup code is JSON in base64url.
+    const { bootstrapToken } = JSON.parse(atob(text.replaceAll("-", "+").replaceAll("_", "/")));
+    return typeof bootstrapToken === "string" ? bootstrapToken : "";
+  } catch {
+    return "";
+  }
+}
+
 /** The code with which this page was opened. */
 export const linkCode = takeCode();

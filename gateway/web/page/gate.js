@@ -1,5 +1,6 @@
 // What stands in front of the chat: who are you, wait to be let in, come back later.
 
+import { codeIn } from "./code.js";
 import { copy, el, icon } from "./dom.js";
 import { wait } from "./words.js";
 
@@ -92,14 +93,14 @@ export class Gate {
       spellcheck: false,
       required: true,
       "data-first": true,
-      "aria-label": "Login link, token or password",
-      placeholder: "Link, token or password",
+      "aria-label": "Login link, setup code, token or password",
+      placeholder: "Link, setup code, token or password",
     });
     const submit = (/** @type {Event} */ event) => {
       event.preventDefault();
       const text = /** @type {HTMLInputElement} */ (input).value.trim();
       if (!text) return;
-      const code = /#code=([\w-]+)/.exec(text)?.[1];
+      const code = codeIn(text);
       this.enter(code ? { kind: "code", value: code } : { kind: "secret", value: text });
       /** @type {HTMLInputElement} */ (input).value = "";
     };
