@@ -50,6 +50,8 @@ def redacted(data: object, path: KeyPath = ()) -> Any:
         return {key: redacted(value, (*path, key)) for key, value in data.items()}
     if isinstance(data, list | tuple):
         return [redacted(value, (*path, index)) for index, value in enumerate(data)]
+    if isinstance(data, int | float) and not isinstance(data, bool):
+        return MASK if is_secret(path) else data
     if not isinstance(data, str):
         return data
     if data and is_secret(path):

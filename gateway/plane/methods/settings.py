@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from tidegate.config.document import render
 from tidegate.config.json5 import Json5Error, parse, to_plain
 from tidegate.config.load import Loaded
 from tidegate.config.paths import KeyPath, format_path, parse_path
@@ -22,6 +21,7 @@ from tidegate.config.store import REMOVED, ConfigWriter
 from tidegate.config.view import MASK, redacted
 from tidegate.gateway.plane.contract import Call, Code, Method, NoParams, Params, PlaneEvent, RpcError, Scope
 from tidegate.gateway.plane.methods.desk import Desk
+from tidegate.gateway.plane.methods.settings_text import shown_text, value_of
 
 KEPT = "__OPENCLAW_REDACTED__"
 """Stands for a secret in what clients read and write."""
@@ -74,11 +74,11 @@ class Settings:
     def _hash(self) -> str:
         return HASH + self._writer().base_hash()
 
-    async def get(self, _: Call) -> Any:
-        """Return the configuration without its secrets."""
-        return await asyncio.to_thread(self._get)
+    async def get(self, call: Call) -> Any:
+        """Return the configuration without its secrets; comments, which may hold anything, to an admin only."""
+        return await asyncio.to_thread(self._get, with_comments=call.caller.may(Scope.ADMIN))
 
-    def _get(self) -> dict[str, Any]:
+    def _get(self, *, with_comments: bool) -> dict[str, Any]:
         gateway = self._desk.gateway
         path = gateway.site.config_path
         text, plain, problems = self._read()
@@ -88,7 +88,7 @@ class Settings:
         return {
             "path": str(path),
             "exists": path.exists(),
-            "raw": _redact_text(text, plain),
+            "raw": shown_text(text, path, _shown, with_comments=with_comments) if text else "",
             "parsed": source,
             "sourceConfig": source,
             "resolved": in_force,
@@ -248,40 +248,6 @@ def _kept(data: Any) -> Any:
     return data if isinstance(data, int | float | bool) or data is None else str(data)
 
 
-def _leaves(data: object, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
-    if isinstance(data, Mapping):
-        for key, value in data.items():
-            yield from _leaves(value, (*path, str(key)))
-    elif isinstance(data, list):
-        for index, value in enumerate(data):
-            yield from _leaves(value, (*path, index))
-    elif isinstance(data, str):
-        yield path, data
-
-
-def _at(data: object, path: KeyPath) -> object:
-    for part in path:
-        try:
-            data = data[part]  # type: ignore[index]
-        except (KeyError, IndexError, TypeError):
-            return None
-    return data
-
-
-def _redact_text(text: str, plain: dict[str, Any]) -> str:
-    """Return the file's text without secrets; written anew where they cannot be found in it as they stand."""
-    shown = _shown(plain)
-    for path, value in _leaves(plain):
-        seen = _at(shown, path)
-        if seen == value:
-            continue
-        for quote in ('"', "'"):
-            text = text.replace(f"{quote}{value}{quote}", f"{quote}{seen}{quote}")
-        if value in text:
-            return render(shown)
-    return text
-
-
 def _restored(data: Any, before: Any, path: KeyPath = ()) -> Any:
     """Return what a client wrote, with the secrets that it was not shown. Raises RpcError where there is none."""
     if isinstance(data, Mapping):
@@ -290,8 +256,8 @@ def _restored(data: Any, before: Any, path: KeyPath = ()) -> Any:
         return [_restored(value, before, (*path, index)) for index, value in enumerate(data)]
     if not isinstance(data, str) or (KEPT not in data and MASK not in data):
         return data
-    old = _at(before, path)
-    if old is not None and _at(_shown(before), path) == data:
+    old = value_of(before, path)
+    if old is not None and value_of(_shown(before), path) == data:
         return old
     if KEPT in data:
         raise RpcError(Code.INVALID_REQUEST, f"{format_path(path)} has no value that could be kept; state it")
