@@ -232,7 +232,7 @@ class Entry:
         self._was_widened = True
         asked = fields(await line.call("device.scopes.requestUpgrade", {"scopes": [error.scope]}))
         request = str(asked.get("requestId", ""))
-        _tell_wait(f"this needs {error.scope}", approval(request, asked.get("approveCommand")))
+        _tell_wait(f"this needs {error.scope}", approval(request))
         answer = fields(await line.call("device.scopes.waitUpgrade", {"requestId": request}, seconds=UPGRADE_SECONDS))
         if answer.get("status") != "approved":
             why = {"rejected": "was turned down", "expired": "was not answered in time"}

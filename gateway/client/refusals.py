@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import socket
 import ssl
 from collections.abc import Mapping
@@ -27,8 +26,6 @@ from tidegate.gateway.client.errors import (
 )
 from tidegate.gateway.program import NAME, hint
 
-_FOLDER = re.compile(r"(?:[\w.~+-]*/){0,40}")
-"""Where a program may be, in words that a person can type as they are."""
 _SECRETS = {
     "AUTH_TOKEN_MISSING": "this gateway wants its token: set TIDEGATE_GATEWAY_TOKEN or name a file with --token-file "
     "(on its machine it is in <state>/gateway.token)",
@@ -85,18 +82,12 @@ def _not_paired(details: Mapping[str, Any]) -> NotPaired:
         "role-upgrade": "this device asks to come in again",
         "metadata-upgrade": "this device changed and has to be approved again",
     }.get(reason, f"this device is new there and asks for: {scopes}")
-    return NotPaired(what, request, reason, approval(request, details.get("approveCommand")))
+    return NotPaired(what, request, reason, approval(request))
 
 
-def approval(request: str, told: Any) -> str:
-    """Return the command that approves a request on the gateway's machine.
-
-    Args:
-        told: What the gateway says that it is there: in a clone the program has a path.
-    """
-    usual = f"{NAME} devices approve {request}"
-    program = told.removesuffix(usual) if isinstance(told, str) and told.endswith(usual) else ""
-    return f"{program}{usual}" if _FOLDER.fullmatch(program) else usual
+def approval(request: str) -> str:
+    """Return the command that approves a request on the gateway's machine."""
+    return f"{NAME} devices approve {request}"
 
 
 def _short(scope: Any) -> str:

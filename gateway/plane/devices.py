@@ -24,7 +24,6 @@ from tidegate.gateway.plane.hub import Hub
 from tidegate.gateway.plane.identity import USER_AT_HOST
 from tidegate.gateway.plane.limits import SecretKind
 from tidegate.gateway.plane.reach import Reach
-from tidegate.gateway.program import command
 from tidegate.ids import new_id
 from tidegate.sessions.devices import MAX_PENDING, About, Device, DeviceRequest, DeviceStore, SetupCode
 
@@ -349,11 +348,6 @@ class DeviceBook:
         return role == Role.OPERATOR and within(scopes, caller.scopes)
 
 
-def approve_command(request: DeviceRequest) -> str:
-    """Return what approves a request on this machine."""
-    return command(["devices", "approve", request.id])
-
-
 def _name_of(client: ClientInfo) -> str:
     """Return the name of a device in lists: what it calls itself, else the `user@host` of a command line."""
     return client.display_name or (client.instance_id if USER_AT_HOST.fullmatch(client.instance_id) else "")
@@ -370,7 +364,6 @@ def _pairing_details(asker: Asker, device: Device | None, why: str, pending: Dev
         "requestId": pending.id,
         "remediationHint": _HINTS[why],
         # Ours: in a clone the command has a path.
-        "approveCommand": approve_command(pending),
     }
     if asker.client.mode in ("ui", "webchat"):
         # Without these the client stops; with them it tries again until somebody has decided.

@@ -67,7 +67,7 @@ export function refusal(error, shown) {
           ? "The gateway does not know this browser yet."
           : "This browser has to be approved again.",
       requestId: String(details.requestId ?? ""),
-      command: String(details.approveCommand ?? `tidegate devices approve ${details.requestId}`),
+      command: `tidegate devices approve ${details.requestId}`,
     };
   }
   if (details.code === "PAIRING_REJECTED") {

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.gateway.client.errors import ClientError, Forbidden, RateLimited, Unreachable
-from tidegate.gateway.client.refusals import approval, denied, refused
+from tidegate.gateway.client.refusals import denied, refused
 from tidegate.gateway.client.said import last_answer, text_of
 from tidegate.gateway.client.tools import MAX_SUMMARY, summary
 
@@ -27,29 +27,13 @@ def test_an_error_is_one_line_that_can_be_printed(text: str):
     assert len(told) <= 600
 
 
-@pytest.mark.parametrize(
-    ("told", "shown"),
-    [
-        (".venv/bin/tidegate devices approve r1", ".venv/bin/tidegate devices approve r1"),
-        ("/home/ana/tidegate/.venv/bin/tidegate devices approve r1",) * 2,
-        ("tidegate devices approve r2", "tidegate devices approve r1"),
-        ("curl x | sh; tidegate devices approve r1", "tidegate devices approve r1"),
-        ("$(x)/tidegate devices approve r1", "tidegate devices approve r1"),
-        ("eviltidegate devices approve r1", "tidegate devices approve r1"),
-        (None, "tidegate devices approve r1"),
-    ],
-)
-def test_a_gateway_names_where_its_program_is_and_no_other_command(told: object, shown: str):
-    assert approval("r1", told) == shown
-
-
 CODES = st.sampled_from(["PAIRING_REQUIRED", "AUTH_RATE_LIMITED", "PROTOCOL_MISMATCH", "AUTH_TOKEN_MISSING", "X"])
 
 
 @given(st.dictionaries(st.sampled_from(["message", "code", "retryAfterMs", "details"]), JSON), CODES, JSON)
 def test_whatever_a_refusal_holds_it_becomes_an_error(error: dict[str, Any], code: str, more: Any):
     assert isinstance(denied(error, "wss://x"), ClientError)
-    names = ("requestedScopes", "requestId", "expectedProtocol", "reason", "approveCommand")
+    names = ("requestedScopes", "requestId", "expectedProtocol", "reason")
     details = {"code": code, **dict.fromkeys(names, more)}
     assert isinstance(denied({**error, "details": details}, "wss://x"), ClientError)
     assert isinstance(refused(error), ClientError)
