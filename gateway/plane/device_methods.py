@@ -16,7 +16,7 @@ from pydantic import Field
 
 from tidegate.gateway.plane.contract import Call, Caller, Code, Method, NoParams, Params, Role, RpcError, Scope
 from tidegate.gateway.plane.device_rows import device_row, request_row
-from tidegate.gateway.plane.devices import MAX_LABEL, REQUEST_LIFE, DeviceBook, approve_command, within
+from tidegate.gateway.plane.devices import MAX_LABEL, REQUEST_LIFE, DeviceBook, within
 from tidegate.gateway.plane.frames import NonEmpty, encode
 from tidegate.gateway.plane.qr import as_image
 from tidegate.gateway.plane.reach import LOOPBACK_ONLY, NO_ADDRESS, Reach, may_be_stated, page_link
@@ -85,7 +85,7 @@ def device_methods(book: DeviceBook) -> list[Method]:
         Method("device.pair.setupCode", SetupParams, them.setup_code, Scope.ADMIN, hidden=True),
         Method("device.token.rotate", RotateParams, them.rotate, Scope.PAIRING),
         Method("device.token.revoke", TokenParams, them.revoke, Scope.PAIRING),
-        Method("device.scopes.requestUpgrade", UpgradeParams, them.request_upgrade, Scope.READ),
+        Method("device.scopes.requestUpgrade", UpgradeParams, them.request_upgrade, Scope.READ, lasting=True),
         Method("device.scopes.waitUpgrade", RequestParams, them.wait_upgrade, Scope.READ),
     ]
 
@@ -286,7 +286,6 @@ class _Devices:
         return {
             "requestId": pending.id,
             "expiresAtMs": pending.expires_at // 1000,
-            "approveCommand": approve_command(pending),
         }
 
     async def wait_upgrade(self, call: Call) -> Any:
