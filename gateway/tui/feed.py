@@ -12,8 +12,9 @@ from tidegate.gateway.client.connection import Connection, Gap
 from tidegate.gateway.client.dial import Door, Kind, connected
 from tidegate.gateway.client.errors import ClientError, NotPaired, Refused, Unanswered, Unreachable
 from tidegate.gateway.client.shape import fields, items
-from tidegate.gateway.tui.model import Entry, Model, Step
-from tidegate.gateway.tui.model import Kind as EntryKind
+from tidegate.gateway.tui.entries import Entry, Step
+from tidegate.gateway.tui.entries import Kind as EntryKind
+from tidegate.gateway.tui.model import Model
 from tidegate.ids import new_id
 
 PAGE = 100

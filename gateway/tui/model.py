@@ -7,83 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from tidegate.gateway.client.said import text_of
 from tidegate.gateway.client.shape import fields, items
 from tidegate.gateway.client.tools import summary
+from tidegate.gateway.tui.entries import MAX_TEXT, STOPPED, Entry, Kind, Row, Step, entries_of, older_offset, row_of
 
 MAX_ENTRIES = 2_000
 """Entries of one session that are kept; the oldest go first and can be loaded again."""
 MAX_SESSIONS = 200
-MAX_TEXT = 200_000
-STOPPED = "stopped"
 NEW = ":dashboard:"
 """What the key of a session holds that was made by a client."""
-
-
-class Kind(StrEnum):
-    """What an entry is."""
-
-    USER = "user"
-    ASSISTANT = "assistant"
-    TOOL = "tool"
-    NOTE = "note"
-    ERROR = "error"
-
-
-class Step(StrEnum):
-    """How far an entry is."""
-
-    UNSENT = "unsent"
-    WAITING = "waiting"
-    RUNNING = "running"
-    DONE = "done"
-    FAILED = "failed"
-    ASIDE = "aside"
-    """A stop took it out of the queue."""
-
-
-@dataclass(slots=True)
-class Entry:
-    """One thing on the screen.
-
-    Attributes:
-        id: Names it: a message of ours by its key, a tool call by its id, a streamed message by its item.
-        about: What a tool was called with, in a few words.
-        version: Rises with every change, so that what was drawn of it can be kept.
-    """
-
-    kind: Kind
-    text: str = ""
-    id: str = ""
-    run: str = ""
-    step: Step = Step.DONE
-    about: str = ""
-    began: int = 0
-    ended: int = 0
-    version: int = 0
-
-
-@dataclass(slots=True)
-class Row:
-    """One session in the list.
-
-    Attributes:
-        queued: Messages that wait behind the running turn.
-        is_unread: Something was said in it since it was last open here.
-        began: Milliseconds since 1970.
-    """
-
-    key: str
-    title: str = ""
-    is_running: bool = False
-    queued: int = 0
-    updated: int = 0
-    is_unread: bool = False
-    is_main: bool = False
-    began: int = 0
 
 
 @dataclass(slots=True)
@@ -111,6 +46,7 @@ class Model:
     shows_api: bool = False
     generation: int = 0
     _is_stopped: bool = False
+    _left: dict[str, list[Entry]] = field(default_factory=dict)
 
     def row(self, key: str) -> Row | None:
         """Return a session of the list."""
@@ -129,7 +65,7 @@ class Model:
         seen = {row.key: row.updated for row in self.rows}
         self.rows = []
         for session in sessions:
-            row = _row(session)
+            row = row_of(session)
             missed = row.key in seen and row.updated > seen[row.key]
             row.is_unread = row.key != self.session and (row.key in unread or missed)
             self.rows.append(row)
@@ -143,7 +79,7 @@ class Model:
             return
         if session is None or (session.get("viaApi") and not self.shows_api and key != self.session):
             return
-        row = _row(session)
+        row = row_of(session)
         if old is None:
             self.rows.append(row)
         else:
@@ -159,7 +95,8 @@ class Model:
 
     def open(self, key: str) -> None:
         """Go to a session; what was said in it comes with `load`."""
-        self.session, self.entries, self.older, self.runs = key, [], None, {}
+        self._leave()
+        self.session, self.entries, self.older, self.runs = key, self._left.pop(key, []), None, {}
         self.generation += 1
         row = self.row(key)
         if row is None:
@@ -167,10 +104,20 @@ class Model:
         else:
             row.is_unread = False
 
+    def _leave(self) -> None:
+        """Keep what a stop set aside, which no transcript holds, with the messages behind which it stands."""
+        asked = [entry for entry in self.entries if entry.kind is Kind.USER]
+        pairs = zip([None, *asked], asked, strict=False)
+        kept = [entry for before, after in pairs if after.step is Step.ASIDE for entry in (before, after) if entry]
+        if kept:
+            self._left[self.session] = list({id(entry): entry for entry in kept}.values())
+            while len(self._left) > MAX_SESSIONS:
+                del self._left[next(iter(self._left))]
+
     def load(self, page: Mapping[str, Any], now: int) -> None:
         """Take the newest page of the open session's transcript, in place of what is shown."""
         kept = [entry for entry in self.entries if entry.step in (Step.UNSENT, Step.WAITING)]
-        known = _entries(items(page.get("messages")))
+        known = entries_of(items(page.get("messages")))
         self._keep_aside(known)
         said = {entry.run for entry in known if entry.kind is Kind.USER}
         self.entries, self.runs = known, {}
@@ -183,7 +130,7 @@ class Model:
         for entry in kept:
             if entry.id not in said:
                 self._put(entry)
-        self.older = _offset(page)
+        self.older = older_offset(page)
         self.generation += 1
 
     def _keep_aside(self, known: list[Entry]) -> None:
@@ -215,9 +162,9 @@ class Model:
     def load_older(self, page: Mapping[str, Any]) -> None:
         """Take the page before what is shown."""
         room = MAX_ENTRIES - len(self.entries)
-        older = _entries(items(page.get("messages")))
+        older = entries_of(items(page.get("messages")))
         self.entries[:0] = older[-room:] if room > 0 else []
-        self.older = _offset(page) if room > len(older) else None
+        self.older = older_offset(page) if room > len(older) else None
 
     def say(self, key: str, text: str) -> Entry:
         """Show what is typed here, before it is sent."""
@@ -365,60 +312,3 @@ class Model:
         if state == "aborted":
             self._is_stopped = True
             self._put_after(run, Entry(Kind.NOTE, STOPPED, f"{run}/aborted", run))
-
-
-def _row(session: Mapping[str, Any]) -> Row:
-    names = ("label", "displayName", "derivedTitle")
-    title = next((str(session[name]) for name in names if session.get(name)), "")
-    return Row(
-        str(session.get("key", "")),
-        title,
-        bool(session.get("hasActiveRun")),
-        _number(session.get("queued")),
-        _number(session.get("updatedAt")),
-        is_main=session.get("isMain") is True,
-        began=_number(session.get("createdAt")),
-    )
-
-
-def _number(value: Any) -> int:
-    return value if isinstance(value, int) and value >= 0 else 0
-
-
-def _offset(page: Mapping[str, Any]) -> int | None:
-    offset = page.get("nextOffset")
-    return offset if page.get("hasMore") and isinstance(offset, int) else None
-
-
-def _entries(messages: Sequence[Any]) -> list[Entry]:
-    """Return a transcript's messages as they are shown: a tool's call and result are one entry."""
-    found: list[Entry] = []
-    calls: dict[str, Entry] = {}
-    for message in messages:
-        if not isinstance(message, Mapping):
-            continue
-        role, at = message.get("role"), _number(message.get("timestamp"))
-        run = str(fields(message.get("__openclaw")).get("runId", ""))
-        text = text_of(message)[:MAX_TEXT]
-        if role == "toolResult":
-            call = calls.get(str(message.get("toolCallId", "")))
-            if call is not None:
-                call.step, call.ended = (Step.FAILED if message.get("isError") else Step.DONE), at
-            continue
-        end = message.get("stopReason") if role == "assistant" else ""
-        if end == "error":
-            reason = str(message.get("errorMessage") or text) or "the run failed"
-            found.append(Entry(Kind.ERROR, reason[:MAX_TEXT], run=run))
-            continue
-        if text.strip() and role in ("user", "assistant"):
-            found.append(Entry(Kind(role), text, run=run))
-        if end == "aborted":
-            found.append(Entry(Kind.NOTE, STOPPED, run=run))
-        content = message.get("content")
-        for part in content if isinstance(content, list) else ():
-            if isinstance(part, Mapping) and part.get("type") == "toolCall":
-                name, about = str(part.get("name", "")), summary(part.get("arguments"))
-                entry = Entry(Kind.TOOL, name, str(part.get("id", "")), run, Step.FAILED, about, at)
-                calls[entry.id] = entry
-                found.append(entry)
-    return found

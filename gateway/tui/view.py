@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from tidegate.gateway.cli.markdown import render
 from tidegate.gateway.cli.terminal import Style, fold, printable, width
-from tidegate.gateway.tui.model import Entry, Kind, Model, Row, Step
+from tidegate.gateway.tui.entries import Entry, Kind, Row, Step
+from tidegate.gateway.tui.model import Model
 
 _PIECES = re.compile(r"\x1b\[[0-9;]*m|.", re.DOTALL)
 MAX_KEPT = 4_000
@@ -155,12 +156,13 @@ class Painter:
         if entry.kind is Kind.NOTE:
             return [style.dim(f"  {row}") for row in self._rows(printable(entry.text), inner)]
         if entry.kind is Kind.ERROR:
-            return [style.paint(f"✗ {row}", "red") for row in self._rows(printable(entry.text), inner)]
+            told = self._rows(printable(entry.text), inner)
+            return [style.paint(f"{' ' if at else '✗'} {row}", "red") for at, row in enumerate(told)]
         rows = self._rows(printable(entry.text), inner)
         marks = [style.paint("› ", "bold", "blue"), *["  "] * (len(rows) - 1)]
-        told = _FATES.get(entry.step, "")
+        fate = _FATES.get(entry.step, "")
         lines = [mark + style.bold(row) for mark, row in zip(marks, rows, strict=True)]
-        return [*lines, *(style.dim(f"  {row}") for row in fold(f"({told})", inner))] if told else lines
+        return [*lines, *(style.dim(f"  {row}") for row in fold(f"({fate})", inner))] if fate else lines
 
     @staticmethod
     def _rows(text: str, room: int) -> list[str]:

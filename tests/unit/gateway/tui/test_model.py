@@ -7,7 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.gateway.tui.model import MAX_ENTRIES, MAX_SESSIONS, Kind, Model, Step
+from tidegate.gateway.tui.entries import Kind, Step
+from tidegate.gateway.tui.model import MAX_ENTRIES, MAX_SESSIONS, Model
 
 KEY = "agent:main:main"
 
@@ -99,6 +100,12 @@ def test_a_stop_marks_the_cut_answer_and_the_message_that_waited_behind_it():
     ]
     model.load({"messages": messages}, 2)
     assert shown(model) == [*cut, ("user", "second", "aside"), ("user", "third", "done")]
+    model.load({"messages": messages}, 2)
+    assert shown(model) == [*cut, ("user", "second", "aside"), ("user", "third", "done")]
+    # Also when somebody looks into another session meanwhile.
+    model.open("agent:main:notes")
+    assert shown(model) == []
+    model.open(KEY)
     model.load({"messages": messages}, 2)
     assert shown(model) == [*cut, ("user", "second", "aside"), ("user", "third", "done")]
 

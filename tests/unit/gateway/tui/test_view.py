@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.gateway.cli.terminal import Style, width
-from tidegate.gateway.tui.model import Entry, Kind, Model, Row, Step
+from tidegate.gateway.tui.entries import Entry, Kind, Row, Step
+from tidegate.gateway.tui.model import Model
 from tidegate.gateway.tui.view import Painter, lasted, session_name, session_names, shortened, visible
 
 PLAIN = Painter(Style(False, markup=True))
@@ -40,6 +41,7 @@ def test_messages_tools_and_errors_are_told_apart():
         "",
         "✗ no key",
     ]
+    assert drawn(Entry(Kind.ERROR, "no key for this model"), room=14) == ["✗ no key for", "  this model"]
 
 
 @pytest.mark.parametrize(
