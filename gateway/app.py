@@ -214,7 +214,11 @@ class Gateway:
                 group.create_task(self._desk.streams.run(), name="plane.streams"),
             ]
             try:
-                async with serve_unix(self._local_app(), self.site.socket), self._serve_http(listener) as self.port:
+                async with (
+                    self.plane.server.lasting,
+                    serve_unix(self._local_app(), self.site.socket),
+                    self._serve_http(listener) as self.port,
+                ):
                     self.ready.set()
                     log.info("gateway.ready", port=self.port, channels=[f"{s.channel}/{s.account}" for s in specs])
                     await stop.wait()

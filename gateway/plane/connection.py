@@ -1,9 +1,12 @@
-"""One client after its handshake: requests in, responses and events out, everything it started ends with it."""
+"""One client after its handshake: requests in, responses and events out.
+
+What it asked to read or waits for ends with it; what it asked to change does not, see `lasting.py`.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +14,7 @@ import structlog
 from aiohttp import WSMsgType, web
 
 from tidegate.errors import TidegateError
-from tidegate.gateway.plane.contract import Call, Caller, Code, Method, MethodTable, Role, RpcError, Scope
+from tidegate.gateway.plane.contract import Call, Caller, Code, Method, MethodTable, Role, RpcError, Scope, Waiting
 from tidegate.gateway.plane.frames import (
     CLOSE_POLICY,
     MAX_BUFFERED,
@@ -24,6 +27,7 @@ from tidegate.gateway.plane.frames import (
     response,
     validate,
 )
+from tidegate.gateway.plane.lasting import Lasting
 from tidegate.gateway.plane.limits import WriteBudget
 from tidegate.gateway.plane.outgoing import Backlog, Outgoing
 
@@ -67,6 +71,7 @@ class Connection:
         methods: MethodTable,
         budget: WriteBudget,
         timing: Timing,
+        lasting: Lasting,
         *,
         budget_key: str,
         transport: asyncio.Transport | None,
@@ -82,6 +87,7 @@ class Connection:
         self._budget = budget
         self._budget_key = budget_key
         self._timing = timing
+        self._lasting = lasting
         self._transport = transport
         self._group: asyncio.TaskGroup | None = None
         self._running = 0
@@ -183,14 +189,45 @@ class Connection:
         if self._running >= MAX_REQUESTS or self._running_bytes + len(text) > MAX_BUFFERED:
             self.out.put(failure(frame.id, RpcError(Code.UNAVAILABLE, BUSY, retryable=True)))
             return
+        method = self._methods.get(frame.method)
+        lasts, name = method is not None and method.lasts, f"plane.{frame.method[:40]}"
+        if lasts and not self._lasting.has_room(len(text)):
+            self.out.put(failure(frame.id, RpcError(Code.UNAVAILABLE, BUSY, retryable=True)))
+            return
         assert self._group is not None
         self._running += 1
         self._running_bytes += len(text)
-        self._group.create_task(self._serve(frame, len(text)), name=f"plane.{frame.method[:40]}")
+        if lasts:
+            self._lasting.start(self._serve(frame, len(text)), name, len(text))
+        else:
+            self._group.create_task(self._serve(frame, len(text)), name=name)
 
     async def _serve(self, frame: RequestFrame, size: int) -> None:
+        """Carry a request out; what it only waits for then is left to the connection."""
+        waiting: Waiting | None = None
         try:
-            self.out.put(response(frame.id, await self._answer(frame)))
+            waiting = await self._reply(frame, self._answer(frame))
+        finally:
+            if waiting is None or not self._start(self._wait(frame, size, waiting), "plane.waiting"):
+                self._done(size)
+
+    async def _wait(self, frame: RequestFrame, size: int, waiting: Waiting) -> None:
+        try:
+            await self._reply(frame, waiting.answer())
+        finally:
+            self._done(size)
+
+    def _done(self, size: int) -> None:
+        self._running -= 1
+        self._running_bytes -= size
+
+    async def _reply(self, frame: RequestFrame, work: Awaitable[Any]) -> Waiting | None:
+        """Send what comes of a request, or return what it waits for."""
+        try:
+            answer = await work
+            if isinstance(answer, Waiting):
+                return answer
+            self.out.put(response(frame.id, answer))
         except RpcError as error:
             self.out.put(failure(frame.id, error))
         except TidegateError as error:
@@ -199,9 +236,7 @@ class Connection:
             # Named boundary: one request. The client learns that it failed, the log why.
             log.exception("plane.method_failed", method=frame.method)
             self.out.put(failure(frame.id, RpcError(Code.UNAVAILABLE, "Error: internal error; see the gateway's log")))
-        finally:
-            self._running -= 1
-            self._running_bytes -= size
+        return None
 
     async def _answer(self, frame: RequestFrame) -> Any:
         method = self._permitted(frame)
@@ -259,8 +294,19 @@ class Connection:
         return later
 
     def _spawn(self, work: Awaitable[None]) -> None:
+        if not self._start(self._guarded(work), "plane.spawned") and isinstance(work, Coroutine):
+            work.close()
+
+    def _start(self, work: Coroutine[Any, Any, None], name: str) -> bool:
+        """Run something that ends with the connection; False when that has ended already."""
         assert self._group is not None
-        self._group.create_task(self._guarded(work), name="plane.spawned")
+        try:
+            self._group.create_task(work, name=name)
+        except RuntimeError:
+            # The group takes no more: the client went while its request was carried out.
+            work.close()
+            return False
+        return True
 
     async def _guarded(self, work: Awaitable[None]) -> None:
         try:

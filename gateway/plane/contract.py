@@ -162,7 +162,19 @@ class Call:
     spawn: Callable[[Awaitable[None]], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What a handler returns when all is done that it changes, and the answer has to be waited for.
+
+    Attributes:
+        answer: Waits and returns the payload, or raises RpcError. It belongs to the connection, and ends with it.
+    """
+
+    answer: Callable[[], Awaitable[Any]]
+
+
 Handler = Callable[[Call], Awaitable[Any]]
+"""Returns the payload of the response, or `Waiting`."""
 ScopeOf = Scope | Callable[[Any], Scope]
 """A scope, or a function from the parameters to the scope that they need."""
 
@@ -176,6 +188,8 @@ class Method:
         roles: Who may call it at all.
         hidden: Callable, but not listed in `features.methods`.
         write_budget: Counts against the budget of 30 control-plane writes a minute.
+        lasting: It runs to its end although its caller goes; by default every method that needs more than the right
+            to read. Such a handler must not wait long: what it only waits for is a `Waiting`.
         precheck: Looks at the raw parameters before the model does, for methods whose clients expect that
             order; raises RpcError.
     """
@@ -187,7 +201,13 @@ class Method:
     roles: frozenset[Role] = frozenset({Role.OPERATOR})
     hidden: bool = False
     write_budget: bool = False
+    lasting: bool | None = None
     precheck: Callable[[Any], None] | None = None
+
+    @property
+    def lasts(self) -> bool:
+        """Return whether it runs to its end although its caller goes."""
+        return self.scope is not Scope.READ if self.lasting is None else self.lasting
 
 
 class MethodTable:

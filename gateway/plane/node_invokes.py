@@ -17,7 +17,7 @@ import structlog
 
 from tidegate.errors import StoreError
 from tidegate.gateway.plane.connection import Connection
-from tidegate.gateway.plane.contract import Code, RpcError
+from tidegate.gateway.plane.contract import Code, RpcError, Waiting
 from tidegate.gateway.plane.frames import encode
 from tidegate.gateway.plane.hub import Hub
 from tidegate.gateway.plane.node_commands import NodeRules
@@ -91,11 +91,12 @@ class Invokes:
         self._by_key: dict[str, Invoke] = {}
         hub.leaving.append(self._left)
 
-    async def ask(self, asked: Asked) -> dict[str, Any]:
-        """Return the answer of a node.
+    async def ask(self, asked: Asked) -> Waiting:
+        """Ask a node, or find out that it was asked before; what is returned waits for its answer.
 
         Raises:
-            RpcError: It may not be asked, is not here, says no, or does not answer in time.
+            RpcError: It may not be asked, or is not here. Waiting raises it when the node says no, or does not
+                answer in time.
         """
         until = asyncio.get_running_loop().time() + asked.ms / 1000
         before = await self._store.recall_key(CALLER, METHOD, asked.key)
@@ -106,7 +107,7 @@ class Invokes:
             before = await self._store.claim_key(CALLER, METHOD, asked.key, stored)
             if before is None:
                 return await self._dispatch(asked, live, until)
-        return await self._again(asked, before)
+        return self._again(asked, before)
 
     def _may_ask(self, device: Device | None, asked: Asked) -> LiveNode:
         live = self._book.live(asked.node)
@@ -125,7 +126,7 @@ class Invokes:
             raise RpcError(Code.UNAVAILABLE, BUSY, retryable=True)
         return live
 
-    async def _dispatch(self, asked: Asked, live: LiveNode, until: float) -> dict[str, Any]:
+    async def _dispatch(self, asked: Asked, live: LiveNode, until: float) -> Waiting:
         loop = asyncio.get_running_loop()
         if self._book.live(asked.node) is not live:
             # It went while the key was stored; it never heard of the request.
@@ -145,39 +146,41 @@ class Invokes:
             "idempotencyKey": asked.key,
         }
         self._hub.push(live.connection.id, "node.invoke.request", request)
-        await invoke.done.wait()
-        return await self._told(invoke)
+        return Waiting(lambda: self._told(invoke))
 
     async def _told(self, invoke: Invoke) -> dict[str, Any]:
+        await invoke.done.wait()
         assert invoke.outcome is not None
         if isinstance(invoke.outcome, RpcError):
             await self._keep(invoke.asked, invoke.outcome)
             raise invoke.outcome
         return invoke.outcome
 
-    async def _again(self, asked: Asked, before: str) -> dict[str, Any]:
+    def _again(self, asked: Asked, before: str) -> Waiting:
         """Answer a repeat: as the first request is answered, or was."""
         stored: dict[str, Any] = json.loads(before)
         if stored.get("print") != asked.print():
             raise RpcError(Code.INVALID_REQUEST, "idempotencyKey was used for another request")
         running = self._by_key.get(asked.key)
         if running is not None:
-            try:
-                async with asyncio.timeout(asked.ms / 1000):
-                    await running.done.wait()
-            except TimeoutError:
-                raise timed_out() from None
-            return await self._told(running)
+            return Waiting(lambda: self._told_in_time(running, asked.ms))
         if "error" in stored:
             error = stored["error"]
             raise RpcError(
                 Code(error["code"]), error["message"], error.get("details"), retryable=error.get("retryable")
             )
         if "answer" in stored:
-            answer: dict[str, Any] = stored["answer"]
-            return answer
+            return Waiting(lambda: _known(stored["answer"]))
         text = "the node was asked before, and what came of it is not known; use another idempotencyKey to ask again"
         raise RpcError(Code.UNAVAILABLE, text, {"code": "OUTCOME_UNKNOWN", "nodeCommandDispatched": True})
+
+    async def _told_in_time(self, running: Invoke, ms: int) -> dict[str, Any]:
+        try:
+            async with asyncio.timeout(ms / 1000):
+                await running.done.wait()
+        except TimeoutError:
+            raise timed_out() from None
+        return await self._told(running)
 
     async def _keep(self, asked: Asked, outcome: Outcome) -> None:
         row: dict[str, Any] = {"print": asked.print()}
@@ -226,6 +229,10 @@ class Invokes:
         invoke.outcome = outcome
         self._by_key.pop(invoke.asked.key, None)
         invoke.done.set()
+
+
+async def _known(answer: dict[str, Any]) -> dict[str, Any]:
+    return answer
 
 
 def check_command(rules: NodeRules, platform: str, command: str) -> None:

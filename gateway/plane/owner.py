@@ -9,7 +9,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 from tidegate import __version__
-from tidegate.gateway.plane.contract import Call, Caller, ClientInfo, Code, MethodTable, Role, RpcError, Scope
+from tidegate.gateway.plane.contract import Call, Caller, ClientInfo, Code, MethodTable, Role, RpcError, Scope, Waiting
 from tidegate.gateway.plane.frames import validate
 
 METHOD = "owner"
@@ -38,7 +38,8 @@ async def call_as_owner(methods: MethodTable, name: str, params: Any) -> Any:
     if method.precheck is not None:
         method.precheck(params)
     given = validate(method.params, params, name)
-    return await method.handler(Call("", name, given, owner(), _no_more, _no_task))
+    answer = await method.handler(Call("", name, given, owner(), _no_more, _no_task))
+    return await answer.answer() if isinstance(answer, Waiting) else answer
 
 
 def _no_more(_: Any) -> None:

@@ -109,6 +109,6 @@ def page_methods(gateway: PagedGateway) -> list[Method]:
 
     return [
         Method("tidegate.web.code", NoParams, code, Scope.ADMIN, hidden=True),
-        Method("tidegate.web.leave", NoParams, leave, Scope.READ, hidden=True),
+        Method("tidegate.web.leave", NoParams, leave, Scope.READ, hidden=True, lasting=True),
         Method("tidegate.web.render", RenderParams, render, Scope.READ, hidden=True),
     ]

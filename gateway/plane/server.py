@@ -38,6 +38,7 @@ from tidegate.gateway.plane.gate import Gate
 from tidegate.gateway.plane.handshake import Admitted, Devices, Handshake, Refused
 from tidegate.gateway.plane.hello import HelloParts, PlaneFacts, hello
 from tidegate.gateway.plane.hub import Hub
+from tidegate.gateway.plane.lasting import Lasting
 from tidegate.gateway.plane.limits import WriteBudget
 from tidegate.gateway.plane.outgoing import Backlog
 from tidegate.gateway.plane.peers import Peer, host_is_ours, origin_is_allowed, peer_of
@@ -64,6 +65,9 @@ class NodeArrivals(Protocol):
 class PlaneServer:
     """Takes connections, lets them in, and serves them until it stops.
 
+    Attributes:
+        lasting: Carries out what changes something; has to be entered before connections come.
+
     Args:
         capabilities: Names for `features.capabilities`; only what is implemented.
         nodes: Hears of each node after its hello-ok is queued.
@@ -87,6 +91,7 @@ class PlaneServer:
         self.hub = hub
         self._nodes = nodes
         self.methods = methods
+        self.lasting = Lasting()
         self._facts = facts
         self._doorkeeper = doorkeeper
         self._handshake = Handshake(doorkeeper, devices, clock)
@@ -281,6 +286,7 @@ class PlaneServer:
             self.methods,
             self._budget,
             self._timing,
+            self.lasting,
             budget_key=caller.device or f"{caller.client.id}@{peer.neighbourhood}",
             transport=request.transport,
             max_buffered=self._max_buffered,

@@ -272,7 +272,7 @@ async def plane(
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     port = runner.addresses[0][1]
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http:
+    async with server.lasting, aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http:
         running = Plane(f"http://127.0.0.1:{port}", server, hub, book, doorkeeper, held, http)
         try:
             yield running

@@ -378,7 +378,7 @@ def talk_methods(talk: Talk) -> list[Method]:
         method("chat.abort", ChatAbort, talk.chat_abort),
         method("chat.inject", ChatInject, talk.chat_inject, Scope.ADMIN, hidden=True),
         method("agent", AgentCall, talk.agent, _agent_scope),
-        method("agent.wait", AgentWait, talk.agent_wait),
+        Method("agent.wait", AgentWait, talk.agent_wait, Scope.WRITE, lasting=False),
         method("sessions.send", SessionSend, talk.sessions_send),
         method("sessions.abort", SessionsAbort, talk.sessions_abort),
         method("sessions.steer", SessionSend, talk.sessions_send, hidden=True),

@@ -41,4 +41,4 @@ def tool_methods(desk: Desk) -> list[Method]:
             return {"toolName": params.name, **refusal.body}
         return {"ok": True, "toolName": name, "output": output, "source": "core"}
 
-    return [Method("tools.invoke", ToolsInvoke, invoke, Scope.WRITE)]
+    return [Method("tools.invoke", ToolsInvoke, invoke, Scope.WRITE, lasting=False)]
