@@ -154,6 +154,41 @@ async def test_a_turn_that_a_crash_cuts_is_answered_once_after_the_restart(tmp_p
 
 
 @in_browser
+async def test_a_cut_that_is_no_stop_is_not_called_one_because_the_answer_goes_on(tmp_path: Path) -> None:
+    async with open_chat(tmp_path) as (place, _, window):
+        told: list[str] = []
+
+        def connect(socket: WebSocketRoute) -> None:
+            server = socket.connect_to_server()
+
+            def pass_on(text: str | bytes) -> None:
+                socket.send(text)
+                payload = json.loads(text).get("payload") or {}
+                if payload.get("state") == "delta" and not told:
+                    # As a gateway says that is ended in the middle of an answer and takes it up again.
+                    told.append(payload["runId"])
+                    cut = {**payload, "state": "aborted", "stopReason": "stop"}
+                    socket.send(json.dumps({"type": "event", "event": "chat", "payload": cut}))
+
+            server.on_message(pass_on)
+
+        async def think(_: Ask) -> Answer:
+            return "word " * 120 + "the end"
+
+        place.brain.think, place.brain.pace = think, 0.05
+        await window.page.route_web_socket("**/*", connect)
+        await window.page.reload()
+        await window.sees(".composer")
+        await window.say("go on")
+        await window.hears("the end")
+        await window.page.locator(".stop").wait_for(state="hidden")
+        assert told
+        assert await window.page.locator(".is-stopped").count() == 0
+        assert await window.page.locator(".answer").count() == 1
+        assert window.problems == []
+
+
+@in_browser
 async def test_a_hostile_answer_is_words(tmp_path: Path) -> None:
     async with open_chat(tmp_path) as (place, gateway, window):
 

@@ -221,7 +221,11 @@ export class Talk {
   /** @param {any} page @param {Set<string>} ended */
   settleRuns(page, ended) {
     const active = new Set(page.sessionInfo?.activeRunIds ?? []);
-    for (const id of active) this.run(String(id));
+    for (const id of active) {
+      // A gateway that was ended in the middle of an answer takes it up again.
+      if (this.runs.get(String(id))?.state === "aborted" && ended.has(String(id))) this.runs.delete(String(id));
+      this.run(String(id));
+    }
     for (const run of [...this.runs.values()]) {
       if (run.state === "running" && active.has(run.id)) {
         this.takeOff(run);
@@ -263,7 +267,8 @@ export class Talk {
     if (run.state === "aborted" && !isThere && run.checks < MAX_RECHECKS) return;
     this.runs.delete(run.id);
     const remark = { id: run.id, after: this.lines.last };
-    if (isTold && isThere) return;
+    // The transcript knows every stop; another cut is none.
+    if (isTold ? isThere : run.state === "aborted") return;
     if (run.state === "error") this.addNote({ ...remark, kind: "error", text: run.error });
     else if (run.state === "aborted") this.addNote({ ...remark, kind: "stopped", text: isThere ? "" : run.text });
     else if (!isThere && !run.hasBegun) {
