@@ -18,6 +18,7 @@ from tidegate.errors import ConfigError
 from tidegate.faults import Faults
 from tidegate.gateway.app import Gateway, open_gateway
 from tidegate.gateway.bus import Fact
+from tidegate.gateway.http.idle import allow_descriptors, tell_accept_failures_once
 from tidegate.gateway.lock import StateLock
 from tidegate.gateway.logging import Redactor, RotatingFile, configure_logging, log_path
 from tidegate.gateway.program import hint
@@ -72,6 +73,8 @@ class Life:
             StoreError: The store cannot be opened.
         """
         gc.disable()
+        allow_descriptors()
+        tell_accept_failures_once(asyncio.get_running_loop())
         faults = Faults(self._environ.get(CRASH_VARIABLE))
         self._site.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         with StateLock(self._site.state_dir):

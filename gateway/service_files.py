@@ -141,6 +141,7 @@ RestartPreventExitStatus=2
 KillMode=mixed
 TimeoutStopSec={STOP_SECONDS}
 UMask=0077
+LimitNOFILE=65536
 NoNewPrivileges=yes
 {_system_only(service) if service.is_system else ""}
 [Install]

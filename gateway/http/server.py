@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator
@@ -11,6 +12,7 @@ from pathlib import Path
 from aiohttp import web
 
 from tidegate.errors import ConfigError
+from tidegate.gateway.http.idle import KEEPALIVE_SECONDS, end_silent
 
 MAX_BODY = 1 << 20
 """Bytes that a request body may hold before its route says otherwise."""
@@ -24,12 +26,24 @@ class PortTaken(ConfigError):
 @asynccontextmanager
 async def serve(app: web.Application, listener: socket.socket) -> AsyncIterator[int]:
     """Serve `app` on an address that was taken with `bind`, and yield the port in use."""
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS, handle_signals=False)
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        shutdown_timeout=SHUTDOWN_SECONDS,
+        handle_signals=False,
+        keepalive_timeout=KEEPALIVE_SECONDS,
+    )
     await runner.setup()
+    assert runner.server is not None
     try:
         site = web.SockSite(runner, listener)
         await site.start()
-        yield listener.getsockname()[1]
+        async with asyncio.TaskGroup() as group:
+            watching = group.create_task(end_silent(runner.server), name="http.silent")
+            try:
+                yield listener.getsockname()[1]
+            finally:
+                watching.cancel()
     finally:
         await runner.cleanup()
 

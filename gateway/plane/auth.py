@@ -175,8 +175,9 @@ class Doorkeeper:
         self.limiter.rules = settings.rules
         return changed
 
-    def check_not_locked(self, peer: Peer, kind: SecretKind) -> None:
+    async def check_not_locked(self, peer: Peer, kind: SecretKind) -> None:
         """Raise RpcError when this address showed too many wrong secrets of a kind."""
+        await self.limiter.take_turn(peer.neighbourhood, kind)
         wait = self.limiter.seconds_locked(peer.neighbourhood, kind)
         if wait > 0:
             raise rate_limited(wait)
@@ -215,7 +216,7 @@ class Doorkeeper:
         Raises:
             RpcError: It is not, or the address is locked out.
         """
-        self.check_not_locked(peer, SecretKind.SHARED)
+        await self.check_not_locked(peer, SecretKind.SHARED)
         scheme, _, value = (authorization or "").partition(" ")
         token = value.strip() if scheme.lower() == "bearer" else ""
         method = self.method_of(peer, Offered(token=token), headers)

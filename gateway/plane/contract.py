@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from tidegate.errors import TidegateError
 
@@ -94,10 +94,17 @@ class RpcError(TidegateError):
         return wire
 
 
-class Params(BaseModel):
-    """Parameters of a method. Unknown keys are refused."""
+MAX_NAME = 2_048
+"""Characters of a text that is a name, a key or an address."""
+MAX_SAID = 4 << 20
+Said = Annotated[str, Field(max_length=MAX_SAID)]
+"""What somebody wrote, or a file's content."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+class Params(BaseModel):
+    """Parameters of a method. Unknown keys are refused, and texts that are too long; what people write is `Said`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True, str_max_length=MAX_NAME)
 
 
 class NoParams(Params):

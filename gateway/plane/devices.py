@@ -187,7 +187,7 @@ class DeviceBook:
                 await keeper.limiter.failed(peer.neighbourhood, SecretKind.SHARED, is_local=peer.is_local)
                 raise unauthorized(f"{_secret_mode(keeper)}_mismatch")
             raise unauthorized(f"{_secret_mode(keeper)}_missing")
-        keeper.check_not_locked(peer, SecretKind.DEVICE)
+        await keeper.check_not_locked(peer, SecretKind.DEVICE)
         token = device.token(asker.role.value) if device is not None else None
         is_right = (
             device is not None
@@ -327,7 +327,7 @@ class DeviceBook:
 
     async def _use_setup_code(self, asker: Asker) -> Device:
         peer, keeper = asker.peer, self._doorkeeper
-        keeper.check_not_locked(peer, SecretKind.BOOTSTRAP)
+        await keeper.check_not_locked(peer, SecretKind.BOOTSTRAP)
         code = await self.store.take_setup_code(digest_of(asker.offered.bootstrap_token))
         if code is None or code.role != asker.role.value or not within(asker.scopes, code.scopes):
             await keeper.limiter.failed(peer.neighbourhood, SecretKind.BOOTSTRAP, is_local=peer.is_local)

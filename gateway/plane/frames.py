@@ -48,6 +48,10 @@ class RequestFrame(BaseModel):
     expectedProfileId: Annotated[str, Field(max_length=128)] = ""
 
 
+MAX_INTEGER = 2**53 - 1
+"""No parameter is larger: what JavaScript holds exactly (ECMA-262, Number.MAX_SAFE_INTEGER)."""
+
+
 def parse_json(text: str) -> Any:
     """Return the value of a JSON text. Raises ValueError when it is none, too deep, or holds NaN."""
     try:
@@ -108,6 +112,9 @@ def validate(model: type[BaseModel], params: Any, method: str) -> Any:
     Raises:
         RpcError: They do not fit: `invalid <method> params: <problem>; <problem>`.
     """
+    for name, value in params.items() if isinstance(params, dict) else ():
+        if type(value) is int and abs(value) > MAX_INTEGER:
+            raise RpcError(Code.INVALID_REQUEST, f"invalid {method} params: at /{name}: must be a safe integer")
     try:
         # JSON mode is the strict mode in which a list may become a tuple and a text an enumeration.
         return model.model_validate_json(to_json({} if params is None else params), strict=True)

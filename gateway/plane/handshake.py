@@ -267,7 +267,7 @@ class Handshake:
         offered = Offered(auth.token, auth.password, auth.deviceToken, auth.bootstrapToken)
         keeper = self._doorkeeper
         if offered.token or offered.password:
-            keeper.check_not_locked(peer, SecretKind.SHARED)
+            await keeper.check_not_locked(peer, SecretKind.SHARED)
         method = keeper.method_of(peer, offered, headers)
         if method is not None:
             await keeper.limiter.succeeded(peer.neighbourhood, SecretKind.SHARED)

@@ -22,7 +22,7 @@ MAX_TIMES = 64
 """Wrong secrets of one address whose times are remembered."""
 MAX_ADDRESS = 64
 MAX_DELAYED = 32
-"""Wrong secrets of one local kind that may wait for their answer at a time."""
+"""Wrong secrets of one kind from this machine that wait for their answer before all secrets are looked at late."""
 
 
 log = structlog.get_logger("plane")
@@ -94,9 +94,13 @@ class AttemptLimiter:
         record = self._records.get((ip, kind))
         if record is None:
             return 0.0
-        if record.waiting >= MAX_DELAYED:
-            return self.rules.local_delay_max
         return max(0.0, record.locked_until - self._clock.monotonic())
+
+    async def take_turn(self, ip: str, kind: SecretKind) -> None:
+        """Wait before a secret is looked at, where many wrong ones wait already; the right one is then still taken."""
+        record = self._records.get((ip, kind))
+        if record is not None and record.waiting >= MAX_DELAYED:
+            await asyncio.sleep(self.rules.local_delay_max)
 
     async def failed(self, ip: str, kind: SecretKind, *, is_local: bool) -> None:
         """Count a wrong secret. From this machine the answer is delayed; elsewhere the address may be locked out."""

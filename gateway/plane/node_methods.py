@@ -31,6 +31,10 @@ HearNode = Callable[[Call, str, dict[str, Any]], Awaitable[str]]
 """Takes an event of a node: its name and payload; returns why it is not handled, empty when it is."""
 
 
+MAX_FRAME = 1 << 26
+"""Characters: more than a frame can hold. What is too long for us is answered as an error of the node."""
+
+
 class RequestParams(Params):
     """A request by its id."""
 
@@ -66,8 +70,8 @@ class InvokeParams(NodeParams):
 class NodeError(Params):
     """What a node says went wrong."""
 
-    code: NonEmpty | None = None
-    message: NonEmpty | None = None
+    code: Annotated[str, Field(min_length=1, max_length=MAX_FRAME)] | None = None
+    message: Annotated[str, Field(min_length=1, max_length=MAX_FRAME)] | None = None
 
 
 class ResultParams(Params):
@@ -77,7 +81,7 @@ class ResultParams(Params):
     nodeId: NonEmpty
     ok: bool
     payload: Any = None
-    payloadJSON: str | None = None
+    payloadJSON: Annotated[str, Field(max_length=MAX_FRAME)] | None = None
     error: NodeError | None = None
 
 
@@ -86,7 +90,7 @@ class EventParams(Params):
 
     event: Annotated[str, Field(min_length=1, max_length=128)]
     payload: Any = None
-    payloadJSON: str | None = None
+    payloadJSON: Annotated[str, Field(max_length=MAX_FRAME)] | None = None
 
 
 class _Nodes:

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from multidict import MultiMapping
+
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -27,6 +29,9 @@ FORWARDING_HEADERS = (
     "Via",
 )
 """A request with one of these came through a proxy, whatever address it comes from."""
+
+
+THIS_MACHINE = "this machine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,13 @@ class Peer:
 
     @property
     def neighbourhood(self) -> str:
-        """Whom limits count as one: whoever has an IPv6 address has the 2^64 of its network as well (RFC 6177)."""
+        """Whom limits count as one.
+
+        Whoever has an IPv6 address has the 2^64 of its network as well (RFC 6177). This machine itself is apart from
+        what reaches us through a proxy on it: that may be anybody.
+        """
+        if self.is_local:
+            return THIS_MACHINE
         ip = _ip(self.ip)
         if isinstance(ip, ipaddress.IPv6Address) and not ip.is_loopback:
             return str(ipaddress.ip_network((ip, 64), strict=False))
@@ -83,13 +94,18 @@ def _names_this_machine(host: str | None) -> bool:
 
 def _client_behind(headers: Mapping[str, str], trusted: tuple[Network, ...]) -> str | None:
     """Return the last hop that no trusted proxy stands for: what is written left of it anybody may have written."""
-    for hop in reversed([part.strip() for part in headers.get("X-Forwarded-For", "").split(",")]):
+    for hop in reversed([part.strip() for part in _every("X-Forwarded-For", headers).split(",")]):
         ip = _ip(hop)
         if ip is None:
             return None
         if not any(ip in network for network in trusted if network.version == ip.version):
             return str(ip)
     return None
+
+
+def _every(name: str, headers: Mapping[str, str]) -> str:
+    """Return all lines of a header as one: a proxy may add its own below what a client wrote (RFC 9110, 5.3)."""
+    return ",".join(headers.getall(name, [])) if isinstance(headers, MultiMapping) else headers.get(name, "")
 
 
 def _ip(text: str) -> IpAddress | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import structlog
@@ -161,23 +162,22 @@ class PlaneServer:
         return await self._socket(request, is_owner=True)
 
     async def _socket(self, request: web.Request, *, is_owner: bool = False) -> web.StreamResponse:
-        source = self.peer(request).neighbourhood
+        # Nobody can fill the door of the owner: others do not come to it.
+        source = "" if is_owner else self.peer(request).neighbourhood
         is_full = self._strangers.total() >= MAX_STRANGERS or self._strangers[source] >= MAX_FROM_ONE
-        if is_full or self._stopping:
+        if (source and is_full) or self._stopping:
             raise web.HTTPServiceUnavailable(text="too many connections wait for their handshake\n")
         # Compression stays off: the protocol's gateways never accept it.
         socket = web.WebSocketResponse(
             autoping=False, max_msg_size=MAX_PAYLOAD, compress=False, timeout=self._timing.close
         )
-        self._strangers[source] += 1
-        try:
-            await socket.prepare(request)
+        with self._counted(source):
+            try:
+                await socket.prepare(request)
+            except ConnectionError:
+                return socket
             gate = Gate(request, socket)
             connection = await self._let_in(request, socket, is_owner)
-        finally:
-            self._strangers[source] -= 1
-            if not self._strangers[source]:
-                del self._strangers[source]
         if connection is None:
             return socket
         gate.open()
@@ -188,6 +188,20 @@ class PlaneServer:
         finally:
             self.hub.remove(connection)
         return socket
+
+    @contextmanager
+    def _counted(self, source: str) -> Iterator[None]:
+        """Count a connection as a stranger's until it is known."""
+        if not source:
+            yield
+            return
+        self._strangers[source] += 1
+        try:
+            yield
+        finally:
+            self._strangers[source] -= 1
+            if not self._strangers[source]:
+                del self._strangers[source]
 
     async def _arrived(self, connection: Connection) -> None:
         assert self._nodes is not None
@@ -210,7 +224,7 @@ class PlaneServer:
                 peer = Peer("owner", True) if is_owner else self.peer(request)
                 admitted = await self._admit(data, peer, request, None if is_owner else nonce)
         except Refused as refusal:
-            await self._refuse(socket, refusal, frame_id)
+            await self._refuse(socket, refusal, frame_id, "owner" if is_owner else self.peer(request).ip)
             return None
         except (TimeoutError, ConnectionError):
             await socket.close(code=CLOSE_OK)
@@ -254,9 +268,11 @@ class PlaneServer:
             unavailable = RpcError(Code.UNAVAILABLE, "gateway cannot check devices now; retry shortly", retryable=True)
             raise Refused(unavailable, CLOSE_BUSY) from error
 
-    async def _refuse(self, socket: web.WebSocketResponse, refusal: Refused, frame_id: str | None) -> None:
+    async def _refuse(
+        self, socket: web.WebSocketResponse, refusal: Refused, frame_id: str | None, address: str
+    ) -> None:
         code = refusal.error.details.get("code") if refusal.error and refusal.error.details else None
-        log.info("plane.refused", code=code, reason=refusal.reason)
+        log.info("plane.refused", address=address, code=code, reason=refusal.reason)
         try:
             async with asyncio.timeout(self._timing.close * 2):
                 if refusal.error is not None and frame_id is not None:

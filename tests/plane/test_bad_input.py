@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 
 from fakes.event_loop import on_loop
 from plane.client import Key, Plane, connect_params, plane
+from plane.talking import KEY, talking
 from tidegate.gateway.plane import server
 from tidegate.gateway.plane.connection import Timing
 from tidegate.gateway.plane.frames import MAX_BEFORE_AUTH, MAX_PAYLOAD
@@ -213,3 +214,23 @@ async def test_a_thousand_sockets_that_say_nothing_are_bounded_and_disturb_nobod
         assert not [entry for entry in logs if entry["log_level"] in ("error", "critical", "warning")]
         # Room again for those who come to stay.
         assert (await (await running.connect()).call("status"))["ok"]
+
+
+@on_loop
+async def test_names_keys_and_numbers_have_a_size(tmp_path: Path) -> None:
+    async with talking(tmp_path) as talk:
+        long = {"sessionKey": KEY, "message": "hi", "idempotencyKey": "k" * 257}
+        assert "idempotencyKey" in (await talk.error("chat.send", **long))["message"]
+        for method, params in (
+            ("agent.wait", {"runId": "r" * 2_000_000, "timeoutMs": 0}),
+            ("agent.wait", {"runId": "r", "timeoutMs": 10**400}),
+            ("agent", {"message": "x", "idempotencyKey": "a", "timeout": 10**400}),
+            ("tidegate.deliveries.show", {"id": 2**63}),
+            ("sessions.patch", {"key": KEY, "icon": "i" * 100_000}),
+            ("agents.create", {"name": "new", "workspace": "w", "emoji": "e" * 1_000_000}),
+            ("sessions.describe", {"key": "k" * 100_000}),
+        ):
+            assert (await talk.error(method, **params))["code"] == "INVALID_REQUEST", method
+        # What people write may be long.
+        assert (await talk.say("word " * 50_000, "long"))["status"] == "started"
+        await talk.until("long", "final")

@@ -19,6 +19,7 @@ from plane.talking import talking
 from tidegate.gateway.app import Gateway
 from tidegate.gateway.client.errors import Unreachable
 from tidegate.gateway.offline import ask_store
+from tidegate.gateway.plane import server
 from tidegate.gateway.plane.contract import RpcError
 from tidegate.gateway.site import Site
 
@@ -132,3 +133,17 @@ async def test_a_device_that_asked_is_approved_while_no_gateway_runs_and_comes_i
                 again = await say_hello(gateway)
     assert asked["error"]["details"]["requestId"] == request
     assert again["ok"], again
+
+
+@on_loop
+async def test_strangers_cannot_fill_the_door_of_the_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MAX_STRANGERS", 3)
+    with short_state_dir() as folder:
+        async with owned(folder) as (gateway, http), aiohttp.ClientSession() as strange:
+            url = f"http://127.0.0.1:{gateway.port}/"
+            held = [await strange.ws_connect(url) for _ in range(3)]
+            with pytest.raises(aiohttp.WSServerHandshakeError):
+                await strange.ws_connect(url)
+            assert (await connected(http))["ok"]
+            for socket in held:
+                await socket.close()

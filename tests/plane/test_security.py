@@ -187,6 +187,29 @@ async def test_cve_2026_62220_all_addresses_of_one_customer_share_a_count(tmp_pa
 
 
 @on_loop
+async def test_cve_2026_62220_what_comes_through_a_strange_proxy_never_locks_this_machine_out(tmp_path: Path) -> None:
+    settings = with_rules(MANUAL, max_attempts=2)
+    async with plane(tmp_path, settings=settings) as running:
+        for _ in range(3):
+            client = await running.open(headers={"X-Forwarded-For": "9.9.9.9"})
+            last = await refusal(client, connect_params(auth={"token": "wrong"}))
+        assert last == "AUTH_RATE_LIMITED"
+        assert (await (await running.open()).say_connect(connect_params()))["ok"]
+
+
+@on_loop
+async def test_cve_2026_62220_many_wrong_secrets_of_this_machine_keep_the_right_one_waiting_and_not_out(
+    tmp_path: Path,
+) -> None:
+    settings = with_rules(MANUAL, local_delay=0.05, local_delay_max=0.05)
+    async with plane(tmp_path, settings=settings) as running, asyncio.TaskGroup() as group:
+        for _ in range(40):
+            client = await running.open()
+            group.create_task(client.say_connect(connect_params(auth={"token": "wrong"})))
+        assert (await (await running.open()).say_connect(connect_params()))["ok"]
+
+
+@on_loop
 async def test_cve_2026_62220_wrong_device_tokens_are_counted_too(tmp_path: Path) -> None:
     settings = with_rules(PROXIED, max_attempts=2)
     far = {"X-Forwarded-For": "198.51.100.7"}

@@ -21,7 +21,7 @@ from tidegate.config.sections.agents import MAIN_AGENT, AgentOptions
 from tidegate.config.sections.base import normalize_id
 from tidegate.config.store import REMOVED
 from tidegate.errors import ToolFailure
-from tidegate.gateway.plane.contract import Call, Code, Method, Params, RpcError, Scope
+from tidegate.gateway.plane.contract import Call, Code, Method, Params, RpcError, Said, Scope
 from tidegate.gateway.plane.methods.catalog import BOOTSTRAP_FILES, MAX_FILE, FileGet, about_file
 from tidegate.gateway.plane.methods.desk import Desk
 from tidegate.gateway.plane.methods.settings import Settings
@@ -38,7 +38,7 @@ class AgentCreate(Params):
     name: Text
     workspace: Text | None = None
     model: Text | None = None
-    emoji: str | None = None
+    emoji: Annotated[str, Field(max_length=64)] | None = None
     avatar: str | None = None
 
 
@@ -50,7 +50,7 @@ class AgentUpdate(Params):
     workspace: Text | None = None
     model: Text | None = None
     agentRuntime: Text | None = None
-    emoji: str | None = None
+    emoji: Annotated[str, Field(max_length=64)] | None = None
     avatar: str | None = None
 
 
@@ -64,7 +64,7 @@ class AgentDelete(Params):
 class FileSet(FileGet):
     """`agents.files.set`."""
 
-    content: str
+    content: Said
     expectedHash: Annotated[str, Field(min_length=1, max_length=64)] | None = None
 
 

@@ -6,10 +6,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from tidegate.gateway.plane.contract import Params
+from tidegate.gateway.plane.contract import Params, Said
 from tidegate.gateway.plane.methods.talk_params import File
 
 Text = Annotated[str, Field(min_length=1)]
+RunId = Annotated[str, Field(min_length=1, max_length=256)]
 Label = Annotated[str, Field(min_length=1, max_length=512)]
 
 
@@ -95,7 +96,7 @@ class Create(Params):
     """`sessions.create`."""
 
     key: Text | None = None
-    idempotencyKey: Text | None = None
+    idempotencyKey: RunId | None = None
     agentId: Text | None = None
     label: Label | None = None
     displayName: Annotated[str, Field(max_length=500)] | None = None
@@ -104,8 +105,8 @@ class Create(Params):
     parentSessionKey: Text | None = None
     emitCommandHooks: bool | None = None
     timeoutMs: int | None = None
-    message: str | None = None
-    task: str | None = None
+    message: Said | None = None
+    task: Said | None = None
     attachments: list[File] | None = None
 
 
@@ -116,8 +117,8 @@ class Patch(KeyParams):
     expectedLifecycleRevision: Text | None = None
     label: Label | None = None
     displayName: Annotated[str, Field(max_length=500)] | None = None
-    icon: str | None = None
-    color: str | None = None
+    icon: Annotated[str, Field(max_length=64)] | None = None
+    color: Annotated[str, Field(max_length=64)] | None = None
     category: Label | None = None
     archived: bool | None = None
     pinned: bool | None = None

@@ -6,9 +6,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from tidegate.gateway.plane.contract import Params
+from tidegate.gateway.plane.contract import MAX_SAID, Params, Said
 
 Text = Annotated[str, Field(min_length=1)]
+Words = Annotated[str, Field(min_length=1, max_length=MAX_SAID)]
+RunId = Annotated[str, Field(min_length=1, max_length=256)]
 Key = Annotated[str, Field(min_length=1, max_length=512)]
 
 
@@ -35,8 +37,8 @@ class ChatSend(Params):
     """`chat.send`. Fields that change nothing here are taken and left alone."""
 
     sessionKey: Key
-    message: str
-    idempotencyKey: Text
+    message: Said
+    idempotencyKey: RunId
     agentId: Text | None = None
     sessionId: Text | None = None
     thinking: str | None = None
@@ -67,8 +69,8 @@ class ChatSend(Params):
 class AgentCall(Params):
     """`agent`."""
 
-    message: Text
-    idempotencyKey: Text
+    message: Words
+    idempotencyKey: RunId
     agentId: str | None = None
     provider: str | None = None
     model: str | None = None
@@ -91,7 +93,7 @@ class AgentCall(Params):
     timeout: Annotated[int, Field(ge=0)] | None = None
     bestEffortDeliver: bool | None = None
     lane: str | None = None
-    extraSystemPrompt: str | None = None
+    extraSystemPrompt: Said | None = None
     inputProvenance: dict[str, Any] | None = None
     label: str | None = None
 
@@ -99,7 +101,7 @@ class AgentCall(Params):
 class AgentWait(Params):
     """`agent.wait`."""
 
-    runId: Text
+    runId: RunId
     timeoutMs: Annotated[int, Field(ge=0)] | None = None
 
 
@@ -107,9 +109,9 @@ class SessionSend(Params):
     """`sessions.send`."""
 
     key: Key
-    message: str
+    message: Said
     agentId: Text | None = None
-    idempotencyKey: Text | None = None
+    idempotencyKey: RunId | None = None
     thinking: str | None = None
     attachments: list[File] | None = None
     mentions: list[Any] | None = None
@@ -121,7 +123,7 @@ class ChatAbort(Params):
 
     sessionKey: Key
     agentId: Text | None = None
-    runId: Text | None = None
+    runId: RunId | None = None
     preserveSideRuns: bool | None = None
 
 
@@ -129,7 +131,7 @@ class SessionsAbort(Params):
     """`sessions.abort`."""
 
     key: Text | None = None
-    runId: Text | None = None
+    runId: RunId | None = None
     agentId: Text | None = None
     clearQueued: bool | None = None
 
@@ -138,7 +140,7 @@ class ChatInject(Params):
     """`chat.inject`."""
 
     sessionKey: Key
-    message: Text
+    message: Words
     agentId: Text | None = None
     label: Annotated[str, Field(max_length=100)] | None = None
 
@@ -147,7 +149,7 @@ class Wake(Params):
     """`wake`."""
 
     mode: Literal["now", "next-heartbeat"]
-    text: Text
+    text: Words
     sessionKey: Text | None = None
     agentId: Text | None = None
 
@@ -155,7 +157,7 @@ class Wake(Params):
 class SystemEvent(Params):
     """`system-event`."""
 
-    text: Text
+    text: Words
     deviceId: Text | None = None
     instanceId: Text | None = None
     host: str | None = None

@@ -5,6 +5,7 @@ from ipaddress import IPv6Address
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from multidict import CIMultiDict, CIMultiDictProxy
 
 from tidegate.gateway.plane.peers import (
     FORWARDING_HEADERS,
@@ -105,7 +106,24 @@ def test_all_addresses_of_a_customer_count_as_one(address: IPv6Address, host: in
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("192.0.2.1", "192.0.2.2"), ("2001:db8::1", "2001:db8:0:1::1"), ("::1", "::2"), ("127.0.0.1", "::1"), ("", "x")],
+    [
+        ("192.0.2.1", "192.0.2.2"),
+        ("2001:db8::1", "2001:db8:0:1::1"),
+        ("::1", "::2"),
+        ("127.0.0.1", "192.0.2.1"),
+        ("", "x"),
+    ],
 )
 def test_others_do_not(one: str, other: str) -> None:
     assert peer_of(one, {}, ()).neighbourhood != peer_of(other, {}, ()).neighbourhood
+
+
+def test_this_machine_is_apart_from_what_comes_through_a_proxy_on_it() -> None:
+    assert peer_of("127.0.0.1", {}, ()).neighbourhood == peer_of("::1", {}, ()).neighbourhood
+    through = peer_of("127.0.0.1", {"X-Forwarded-For": "9.9.9.9"}, ())
+    assert through.neighbourhood != peer_of("127.0.0.1", {}, ()).neighbourhood
+
+
+def test_a_proxy_that_adds_a_line_of_its_own_is_believed_and_not_the_line_above_it() -> None:
+    lines = CIMultiDict([("X-Forwarded-For", "198.51.100.1"), ("X-Forwarded-For", "203.0.113.9")])
+    assert peer_of("10.0.0.5", CIMultiDictProxy(lines), PROXY).ip == "203.0.113.9"
