@@ -21,6 +21,7 @@ from tidegate.gateway.plane.methods.endings import told_of
 from tidegate.gateway.program import hint
 from tidegate.gateway.rendering import Renderers
 from tidegate.routing.keys import parse as parse_key
+from tidegate.sessions.devices import RequestKey
 from tidegate.sessions.model import Delivery, DeliveryKind, DeliveryState, Draft, SessionSummary
 from tidegate.sessions.store import Store
 from tidegate.sessions.wakeups import LANES, Wakeups
@@ -257,10 +258,18 @@ class Control:
         self, channel: str, to: str, text: str, account: str = "default", thread: str | None = None
     ) -> dict[str, Any]:
         """Put a message into the outbox."""
+        ids = await self.text(self.address(channel, to, account, thread), text)
+        return {"deliveries": ids, "parts": len(ids)}
+
+    async def text(self, address: Address, text: str, once: RequestKey | None = None) -> list[int]:
+        """Put a text into the outbox; with a key once, and a repeat returns the parts of the first time.
+
+        Raises:
+            ValueError: There is nothing to send, or the key stands for something else.
+        """
         if not text.strip():
             raise ValueError("there is nothing to send")
-        ids = await self._queue(self.address(channel, to, account, thread), text, DeliveryKind.SEND)
-        return {"deliveries": ids, "parts": len(ids)}
+        return await self._queue(address, text, DeliveryKind.SEND, once)
 
     def address(self, channel: str, to: str, account: str = "default", thread: str | None = None) -> Address:
         """Return a chat of a configured account. Raises ValueError, which says what is wrong."""
@@ -282,16 +291,16 @@ class Control:
         meant = f"; did you mean {close[0]!r}?" if close else ";"
         return f"there is no channel {channel!r}{meant} configured: {known}"
 
-    async def edit(self, address: Address, message_id: str, text: str) -> list[int]:
+    async def edit(self, address: Address, message_id: str, text: str, once: RequestKey | None = None) -> list[int]:
         """Put the replacement of one of our messages into the outbox. Raises ValueError for what fits no message."""
         parts = self._renderers.render(address, text)
         if len(parts) != 1:
             raise ValueError("the text does not fit one message" if parts else "there is nothing to send")
-        return await self._put([edit_draft(address, parts[0], message_id)])
+        return await self._put([edit_draft(address, parts[0], message_id)], once)
 
-    async def poll(self, address: Address, poll: Poll) -> list[int]:
+    async def poll(self, address: Address, poll: Poll, once: RequestKey | None = None) -> list[int]:
         """Put a poll into the outbox."""
-        return await self._put([poll_draft(address, poll)])
+        return await self._put([poll_draft(address, poll)], once)
 
     async def reload(self) -> dict[str, Any]:
         """Read the configuration again."""
@@ -308,13 +317,20 @@ class Control:
             return True
         return address in await self._store.open_lanes(address.channel, address.account)
 
-    async def _queue(self, address: Address, text: str, kind: DeliveryKind) -> list[int]:
-        return await self._put(text_drafts(address, self._renderers.render(address, text), kind=kind))
+    async def _queue(
+        self, address: Address, text: str, kind: DeliveryKind, once: RequestKey | None = None
+    ) -> list[int]:
+        return await self._put(text_drafts(address, self._renderers.render(address, text), kind=kind), once)
 
-    async def _put(self, drafts: Sequence[Draft]) -> list[int]:
-        ids = list(await self._store.add_deliveries(drafts))
+    async def _put(self, drafts: Sequence[Draft], once: RequestKey | None = None) -> list[int]:
+        if once is None:
+            ids: Sequence[int] | None = await self._store.add_deliveries(drafts)
+        else:
+            ids = await self._store.add_deliveries_once(once, drafts)
+        if ids is None:
+            raise ValueError("the idempotency key stands for a request that sent nothing; use another one")
         self._wakeups.announce(LANES, {draft.address for draft in drafts})
-        return ids
+        return list(ids)
 
 
 def _part(part: Delivery) -> dict[str, Any]:

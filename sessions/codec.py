@@ -28,6 +28,16 @@ def dump_json(value: Any) -> str:
     return _encode(value)
 
 
+def load_numbers(text: str) -> list[int] | None:
+    """Return a list of whole numbers that was written as JSON; None when the text is none."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    is_list = isinstance(found, list) and all(isinstance(item, int) for item in found)
+    return found if is_list else None
+
+
 def event_identity(event: MessageEvent) -> bytes:
     """Return the 16 bytes by which an event is recognised for ever when a platform delivers it again.
 

@@ -199,6 +199,15 @@ class AttemptStore(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class RequestKey:
+    """What a repeated request is recognised by."""
+
+    caller: str
+    method: str
+    key: str
+
+
 class IdempotencyStore(Protocol):
     """Keys of requests that must not be carried out twice; they outlive a restart."""
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from tidegate.events import Address, MessageEvent
-from tidegate.sessions.devices import AttemptStore, DeviceStore, IdempotencyStore
+from tidegate.sessions.devices import AttemptStore, DeviceStore, IdempotencyStore, RequestKey
 from tidegate.sessions.model import (
     Appended,
     Changed,
@@ -125,6 +125,14 @@ class DeliveryStore(Protocol):
 
     async def add_deliveries(self, drafts: Sequence[Draft]) -> Sequence[int]:
         """Store parts; returns their row ids."""
+        ...
+
+    async def add_deliveries_once(self, request: RequestKey, drafts: Sequence[Draft]) -> Sequence[int] | None:
+        """Store the parts of a request and its key together; returns their row ids.
+
+        A repeat stores nothing and returns what the first one stored, whatever its own parts are. None when the key
+        stands for something else than parts.
+        """
         ...
 
     async def open_lanes(self, channel: str, account: str) -> Sequence[Address]:

@@ -8,8 +8,10 @@ from typing import Any, TypeVar
 from tidegate.clock import SECOND, Clock
 from tidegate.errors import StoreUnavailable
 from tidegate.events import Address, MessageEvent
+from tidegate.sessions.codec import dump_json, load_numbers
+from tidegate.sessions.devices import RequestKey
 from tidegate.sessions.memory import inbox, outbox, people, reads, turns
-from tidegate.sessions.memory.devices import MemoryDevices
+from tidegate.sessions.memory.devices import MemoryDevices, claim_key
 from tidegate.sessions.memory.operating import MemoryOperating
 from tidegate.sessions.memory.tables import Tables
 from tidegate.sessions.model import (
@@ -130,6 +132,20 @@ class MemoryStore(MemoryDevices, MemoryOperating):
     async def add_deliveries(self, drafts: Sequence[Draft]) -> Sequence[int]:
         """See `DeliveryStore`."""
         return self._write(lambda t: outbox.insert_drafts(t, drafts, self._clock.now()))
+
+    async def add_deliveries_once(self, request: RequestKey, drafts: Sequence[Draft]) -> Sequence[int] | None:
+        """See `DeliveryStore`."""
+        where, now = (request.caller, request.method, request.key), self._clock.now()
+
+        def work(tables: Tables) -> Sequence[int] | None:
+            claimed = claim_key(tables, where, "", now)
+            if claimed is not None:
+                return load_numbers(claimed)
+            numbers = outbox.insert_drafts(tables, drafts, now)
+            tables.request_keys[where] = (dump_json(numbers), now)
+            return numbers
+
+        return self._write(work)
 
     async def open_lanes(self, channel: str, account: str) -> Sequence[Address]:
         """See `DeliveryStore`."""

@@ -183,6 +183,12 @@ def claim_key(connection: Connection, where: tuple[str, str, str], response: str
     return None if done.rowcount else recall_key(connection, where)
 
 
+def settle_key(connection: Connection, where: tuple[str, str, str], response: str) -> None:
+    """Replace the stored response of a key."""
+    sql = "UPDATE request_keys SET response = ? WHERE caller = ? AND method = ? AND key = ?"
+    connection.execute(sql, (response, *where))
+
+
 def recall_key(connection: Connection, where: tuple[str, str, str]) -> str | None:
     """Return the response of a key."""
     row = connection.execute(
@@ -272,8 +278,7 @@ class SqliteDevices:
 
     async def settle_key(self, caller: str, method: str, key: str, response: str) -> None:
         """See `IdempotencyStore`."""
-        sql = "UPDATE request_keys SET response = ? WHERE caller = ? AND method = ? AND key = ?"
-        await self._writer.run(lambda c: c.execute(sql, (response, caller, method, key)) and None)
+        await self._writer.run(lambda c: settle_key(c, (caller, method, key), response))
 
     async def recall_key(self, caller: str, method: str, key: str) -> str | None:
         """See `IdempotencyStore`."""

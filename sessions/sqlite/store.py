@@ -9,6 +9,8 @@ from typing import Any
 from tidegate.clock import SECOND, Clock
 from tidegate.events import Address, MessageEvent
 from tidegate.faults import CrashPoint, Faults
+from tidegate.sessions.codec import dump_json, load_numbers
+from tidegate.sessions.devices import RequestKey
 from tidegate.sessions.model import (
     Appended,
     Changed,
@@ -34,7 +36,7 @@ from tidegate.sessions.model import (
     Totals,
 )
 from tidegate.sessions.sqlite import inbox, outbox, people, turns
-from tidegate.sessions.sqlite.devices import SqliteDevices
+from tidegate.sessions.sqlite.devices import SqliteDevices, claim_key, settle_key
 from tidegate.sessions.sqlite.operating import SqliteOperating
 from tidegate.sessions.sqlite.reads import Reader
 from tidegate.sessions.sqlite.writer import Writer
@@ -153,6 +155,21 @@ class SqliteStore(SqliteDevices, SqliteOperating):
         """See `DeliveryStore`."""
         now = self._clock.now()
         return await self._writer.run(lambda c: outbox.insert_drafts(c, drafts, now))
+
+    async def add_deliveries_once(self, request: RequestKey, drafts: Sequence[Draft]) -> Sequence[int] | None:
+        """See `DeliveryStore`."""
+        now = self._clock.now()
+        where = (request.caller, request.method, request.key)
+
+        def work(c: Any) -> Sequence[int] | None:
+            claimed = claim_key(c, where, "", now)
+            if claimed is not None:
+                return load_numbers(claimed)
+            numbers = outbox.insert_drafts(c, drafts, now)
+            settle_key(c, where, dump_json(numbers))
+            return numbers
+
+        return await self._writer.run(work)
 
     async def open_lanes(self, channel: str, account: str) -> Sequence[Address]:
         """See `DeliveryStore`."""

@@ -140,3 +140,25 @@ async def test_a_refused_text_is_refused_again_under_its_key_and_another_key_is_
         assert "is no chat" in error["message"]
         # Where it may not go was said before the key was taken.
         assert (await talk.ok("send", to="12345", message="x", idempotencyKey="k2"))["messageId"]
+
+
+@on_loop
+async def test_nobody_is_told_to_repeat_what_can_never_be_sent(tmp_path: Path) -> None:
+    async with talking(tmp_path) as talk:
+        # As versions left it that stored the key before the parts, and were cut off in between.
+        await talk.gateway.store.claim_key("operator", "send", "k1", "")
+        error = await talk.error("send", to="12345", message="x", idempotencyKey="k1")
+        assert (error["code"], error.get("retryable")) == ("INVALID_REQUEST", None)
+        assert "use another one" in error["message"]
+
+
+@on_loop
+async def test_a_repeat_that_comes_while_the_first_is_on_its_way_has_its_receipt(tmp_path: Path) -> None:
+    platform = Platform()
+    async with talking(tmp_path, platform=platform) as talk:
+        for number in range(3):
+            params = {"to": "12345", "message": "once", "idempotencyKey": "k1"}
+            await talk.client.socket.send_json({"type": "req", "id": f"s{number}", "method": "send", "params": params})
+        answers = [(await talk.client.answer(f"s{number}"))["payload"]["messageId"] for number in range(3)]
+        assert len(set(answers)) == 1
+        assert platform.texts("12345") == ["once"]

@@ -1,14 +1,13 @@
 """Sending through channels: texts and polls go through the outbox, once; reactions and deletions go at once.
 
-One check of where a message may go holds for every verb. The key of a request that sends is a row before anything is
-sent, so that a repeat, also after a restart, sends nothing a second time.
+One check of where a message may go holds for every verb. The key of a request that sends is stored together with what
+is sent, so that a repeat, also after a crash, finds the parts of the first time and waits for their receipt.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -16,10 +15,11 @@ from pydantic import Field
 from tidegate.adapters.base import Deletes, Poll, Reactions
 from tidegate.errors import AdapterUnavailable, DeliveryError
 from tidegate.events import Address
-from tidegate.gateway.plane.contract import Call, Code, Method, Params, RpcError, Scope
+from tidegate.gateway.plane.contract import Call, Code, Method, Params, RpcError, Said, Scope, Waiting
 from tidegate.gateway.plane.methods.desk import Desk
 from tidegate.gateway.plane.methods.talk import CALLER
 from tidegate.gateway.ruleset import OWN_CHANNELS
+from tidegate.sessions.devices import RequestKey
 from tidegate.sessions.model import Delivery, DeliveryState
 
 RECEIPT_SECONDS = 15.0
@@ -29,6 +29,7 @@ CALL_SECONDS = 30.0
 LOOK_SECONDS = 0.05
 MAX_SECONDS = 604_800
 Text = Annotated[str, Field(min_length=1)]
+RunId = Annotated[str, Field(min_length=1, max_length=256)]
 _OPEN = (DeliveryState.DUE, DeliveryState.SENDING)
 _ACTIONS = ("send", "react", "edit", "delete", "poll")
 
@@ -37,8 +38,8 @@ class Send(Params):
     """`send`."""
 
     to: Text
-    idempotencyKey: Text
-    message: str | None = None
+    idempotencyKey: RunId
+    message: Said | None = None
     channel: str | None = None
     accountId: str | None = None
     agentId: str | None = None
@@ -63,7 +64,7 @@ class MessageAction(Params):
     channel: Text
     action: Text
     params: dict[str, Any]
-    idempotencyKey: Text
+    idempotencyKey: RunId
     accountId: str | None = None
     requesterAccountId: str | None = None
     requesterSenderId: str | None = None
@@ -83,7 +84,7 @@ class PollCall(Params):
     to: Text
     question: Text
     options: Annotated[list[Text], Field(max_length=12)]
-    idempotencyKey: Text
+    idempotencyKey: RunId
     maxSelections: Annotated[int, Field(ge=1, le=12)] | None = None
     durationSeconds: Annotated[int, Field(ge=1, le=MAX_SECONDS)] | None = None
     durationHours: Annotated[int, Field(ge=1)] | None = None
@@ -106,8 +107,9 @@ class Sending:
         if params.mediaUrl or params.mediaUrls or params.buffer:
             raise RpcError(Code.INVALID_REQUEST, "sending files this way is not supported")
         where = self._where(params.channel, params.accountId, params.to, params.threadId)
-        ids = await self._once("send", params.idempotencyKey, where, lambda: self._text(where, params.message or ""))
-        return {"runId": params.idempotencyKey, "channel": where.channel, **ids}
+        key = RequestKey(CALLER, "send", params.idempotencyKey)
+        parts = await self._queued(self._desk.gateway.control.text(where, params.message or "", key))
+        return self._when_sent(where, parts, {"runId": params.idempotencyKey, "channel": where.channel})
 
     async def poll(self, call: Call) -> Any:
         """Send a poll, and answer with the platform's receipt."""
@@ -121,8 +123,8 @@ class Sending:
             params.isAnonymous is not False,
             seconds,
         )
-        ids = await self._poll("poll", params.idempotencyKey, where, poll)
-        return {"runId": params.idempotencyKey, "channel": where.channel, **ids}
+        parts = await self._poll(RequestKey(CALLER, "poll", params.idempotencyKey), where, poll)
+        return self._when_sent(where, parts, {"runId": params.idempotencyKey, "channel": where.channel})
 
     async def message_action(self, call: Call) -> Any:
         """Do something on a channel."""
@@ -138,42 +140,48 @@ class Sending:
         if said.get("dryRun"):
             return {"channel": channel, "to": str(to), "dryRun": True, "messageId": None}
         where = self._where(channel, params.accountId, str(to), said.get("threadId"))
-        ids = await self._act(action, where, said, params.idempotencyKey)
-        return {"ok": True, "channel": channel, "to": str(to), **ids, "result": ids}
+        doing = await self._act(action, where, said, RequestKey(CALLER, "message.action", params.idempotencyKey))
 
-    async def _act(self, action: str, where: Address, said: dict[str, Any], key: str) -> dict[str, Any]:
-        text = str(said.get("message") or said.get("text") or "")
+        async def answer() -> dict[str, Any]:
+            ids: dict[str, Any] = await doing.answer()
+            return {"ok": True, "channel": channel, "to": str(to), **ids, "result": ids}
+
+        return Waiting(answer)
+
+    async def _act(self, action: str, where: Address, said: dict[str, Any], key: RequestKey) -> Waiting:
+        text, control = str(said.get("message") or said.get("text") or ""), self._desk.gateway.control
         if action == "send":
-            return await self._once("message.action", key, where, lambda: self._text(where, text))
+            return self._when_sent(where, await self._queued(control.text(where, text, key)))
         if action == "poll":
-            return await self._poll("message.action", key, where, _poll_of(said))
+            return self._when_sent(where, await self._poll(key, where, _poll_of(said)))
         message = said.get("messageId")
         if not isinstance(message, str | int) or isinstance(message, bool) or not str(message):
             raise RpcError(Code.UNAVAILABLE, "ToolInputError: messageId required")
         if action == "react":
-            return await self._react(where, str(message), said)
+            return self._react(where, str(message), said)
         if action == "delete":
-            return await self._delete(where, str(message))
+            return self._delete(where, str(message))
         adapter = self._desk.gateway.connections.adapter_for(where)
         if adapter is not None and adapter.capabilities.edit_interval is None:
             raise RpcError(Code.INVALID_REQUEST, f"{where.channel} cannot edit messages")
-        control = self._desk.gateway.control
-        return await self._once("message.action", key, where, lambda: control.edit(where, str(message), text))
+        return self._when_sent(where, await self._queued(control.edit(where, str(message), text, key)))
 
-    async def _text(self, where: Address, text: str) -> Sequence[int]:
-        control = self._desk.gateway.control
-        sent = await control.send(where.channel, where.chat, text, where.account, where.thread)
-        found: Sequence[int] = sent["deliveries"]
-        return found
+    @staticmethod
+    async def _queued(queueing: Awaitable[list[int]]) -> list[int]:
+        """Return the parts of a request once they are in the outbox. Raises RpcError when it cannot be sent."""
+        try:
+            return await queueing
+        except ValueError as error:
+            raise RpcError(Code.INVALID_REQUEST, f"Error: {error}") from error
 
-    async def _poll(self, method: str, key: str, where: Address, poll: Poll) -> dict[str, Any]:
+    async def _poll(self, key: RequestKey, where: Address, poll: Poll) -> list[int]:
         if not poll.question or not all(poll.options) or len(poll.options) < 2:
             raise RpcError(Code.INVALID_REQUEST, "a poll needs a question and at least two options")
         if not self._connected(where).capabilities.polls:
             raise RpcError(Code.INVALID_REQUEST, f"{where.channel} has no polls")
-        return await self._once(method, key, where, lambda: self._desk.gateway.control.poll(where, poll))
+        return await self._queued(self._desk.gateway.control.poll(where, poll, key))
 
-    async def _react(self, where: Address, message: str, said: dict[str, Any]) -> dict[str, Any]:
+    def _react(self, where: Address, message: str, said: dict[str, Any]) -> Waiting:
         adapter = self._connected(where)
         if not isinstance(adapter, Reactions):
             raise RpcError(Code.INVALID_REQUEST, f"{where.channel} has no reactions")
@@ -181,15 +189,15 @@ class Sending:
         if not emoji and not said.get("remove"):
             raise RpcError(Code.UNAVAILABLE, "ToolInputError: emoji required")
         shown = None if said.get("remove") or not emoji else emoji
-        await self._at_once(where, lambda: adapter.react(where, message, shown))
-        return {"messageId": message, "chatId": where.chat, "removed": shown is None}
+        done = {"messageId": message, "chatId": where.chat, "removed": shown is None}
+        return self._at_once(where, lambda: adapter.react(where, message, shown), done)
 
-    async def _delete(self, where: Address, message: str) -> dict[str, Any]:
+    def _delete(self, where: Address, message: str) -> Waiting:
         adapter = self._connected(where)
         if not isinstance(adapter, Deletes):
             raise RpcError(Code.INVALID_REQUEST, f"{where.channel} cannot delete messages")
-        await self._at_once(where, lambda: adapter.delete(where, message))
-        return {"messageId": message, "chatId": where.chat, "deleted": True}
+        done = {"messageId": message, "chatId": where.chat, "deleted": True}
+        return self._at_once(where, lambda: adapter.delete(where, message), done)
 
     def _connected(self, where: Address) -> Any:
         adapter = self._desk.gateway.connections.adapter_for(where)
@@ -198,15 +206,21 @@ class Sending:
             raise RpcError(Code.UNAVAILABLE, text, retryable=True)
         return adapter
 
-    async def _at_once(self, where: Address, work: Callable[[], Awaitable[None]]) -> None:
-        """Do what may be done twice without harm. Raises RpcError."""
-        try:
-            async with asyncio.timeout(CALL_SECONDS):
-                await work()
-        except (DeliveryError, AdapterUnavailable, TimeoutError) as error:
-            raise RpcError(Code.UNAVAILABLE, f"Error: {where.channel}: {error or 'no answer in time'}") from error
-        except ValueError as error:
-            raise RpcError(Code.INVALID_REQUEST, f"Error: {where.channel}: not an id that it knows") from error
+    @staticmethod
+    def _at_once(where: Address, work: Callable[[], Awaitable[None]], done: dict[str, Any]) -> Waiting:
+        """Do what may be done twice without harm, so that nothing of it has to outlive its caller."""
+
+        async def answer() -> dict[str, Any]:
+            try:
+                async with asyncio.timeout(CALL_SECONDS):
+                    await work()
+            except (DeliveryError, AdapterUnavailable, TimeoutError) as error:
+                raise RpcError(Code.UNAVAILABLE, f"Error: {where.channel}: {error or 'no answer in time'}") from error
+            except ValueError as error:
+                raise RpcError(Code.INVALID_REQUEST, f"Error: {where.channel}: not an id that it knows") from error
+            return done
+
+        return Waiting(answer)
 
     def _where(self, channel: str | None, account: str | None, to: str, thread: Any) -> Address:
         """Return the chat that is meant. Raises RpcError when nothing may go there."""
@@ -229,27 +243,13 @@ class Sending:
             raise RpcError(Code.INVALID_REQUEST, f"channel required (configured channels: {known})")
         return names.pop()
 
-    async def _once(
-        self, method: str, key: str, where: Address, queue: Callable[[], Awaitable[Sequence[int]]]
-    ) -> dict[str, Any]:
-        """Put something into the outbox under the key of its request, and answer with the platform's receipt."""
-        store = self._desk.store
-        claimed = await store.claim_key(CALLER, method, key, "")
-        if claimed:
-            kept = json.loads(claimed)
-            if isinstance(kept, dict):
-                raise RpcError(Code.INVALID_REQUEST, str(kept["error"]))
-            return await self._receipt(where, kept)
-        if claimed is not None:
-            text = "the same request is being carried out, or was cut off; see the deliveries before sending it anew"
-            raise RpcError(Code.UNAVAILABLE, text, retryable=True)
-        try:
-            parts = list(await queue())
-        except ValueError as error:
-            await store.settle_key(CALLER, method, key, json.dumps({"error": f"Error: {error}"}))
-            raise RpcError(Code.INVALID_REQUEST, f"Error: {error}") from error
-        await store.settle_key(CALLER, method, key, json.dumps(parts))
-        return await self._receipt(where, parts)
+    def _when_sent(self, where: Address, parts: Sequence[int], about: Mapping[str, Any] | None = None) -> Waiting:
+        """Answer with the platform's receipt."""
+
+        async def answer() -> dict[str, Any]:
+            return {**(about or {}), **await self._receipt(where, parts)}
+
+        return Waiting(answer)
 
     async def _receipt(self, where: Address, parts: Sequence[int]) -> dict[str, Any]:
         """Wait until the platform has taken all parts. Raises RpcError when it does not, or not yet."""

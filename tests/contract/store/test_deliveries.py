@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from contract.store.world import HERE, THERE, World, draft, sent
+from tidegate.sessions.devices import RequestKey
 from tidegate.sessions.model import Delivery, DeliveryState, Settlement
 
 TOPIC = replace(HERE, thread="7")
@@ -166,3 +169,32 @@ async def test_parts_in_trouble_are_listed_newest_first_also_after_their_report(
     assert found is not None
     assert (found.state, found.reason) == (DeliveryState.DEAD, "why")
     assert await world.store.delivery(numbers[3] + 1) is None
+
+
+async def test_the_parts_of_a_request_are_stored_once_with_its_key(world: World) -> None:
+    request = RequestKey("operator", "send", "k")
+    numbers = await world.store.add_deliveries_once(request, [draft("a"), draft("b")])
+    assert numbers is not None
+    await world.restart()
+    assert await world.store.add_deliveries_once(request, [draft("other")]) == numbers
+    for other in (replace(request, caller="d1"), replace(request, method="poll"), replace(request, key="k2")):
+        assert await world.store.add_deliveries_once(other, [draft("c", THERE)]) not in (None, numbers)
+    assert await world.notices() == ["a", "b"]
+    assert await world.notices(THERE) == ["c"] * 3
+
+
+async def test_a_request_whose_parts_cannot_be_stored_leaves_its_key_free(world: World) -> None:
+    request = RequestKey("operator", "send", "k")
+    with pytest.raises(AttributeError):
+        await world.store.add_deliveries_once(request, [draft("a"), None])  # type: ignore[list-item]
+    assert await world.store.recall_key("operator", "send", "k") is None
+    assert await world.store.add_deliveries_once(request, [draft("b")]) is not None
+    assert await world.notices() == ["b"]
+
+
+async def test_a_key_that_stands_for_something_else_stores_no_parts(world: World) -> None:
+    for text in ("", '{"error":"no"}', '["1"]'):
+        request = RequestKey("operator", "send", f"k{text}")
+        await world.store.claim_key("operator", "send", request.key, text)
+        assert await world.store.add_deliveries_once(request, [draft("a")]) is None
+    assert await world.notices() == []
