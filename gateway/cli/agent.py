@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from contextlib import aclosing
 from typing import Any
@@ -13,7 +12,7 @@ from tidegate.gateway.cli.conversation import tool_line
 from tidegate.gateway.cli.markdown import render
 from tidegate.gateway.cli.parser import Arguments
 from tidegate.gateway.cli.remote import USUAL, stay
-from tidegate.gateway.cli.terminal import columns, printable
+from tidegate.gateway.cli.terminal import as_json, columns, printable
 from tidegate.gateway.client.connection import Connection, Event, Gap
 from tidegate.gateway.client.dial import Kind
 from tidegate.gateway.client.errors import ClientError, Refused, Unanswered
@@ -23,8 +22,10 @@ from tidegate.gateway.program import hint
 from tidegate.ids import new_id
 
 DEFAULT_SECONDS = 600
-GRACE_SECONDS = 20.0
+GRACE_SECONDS = 10.0
 """How much longer than the turn we wait for the gateway to say that its time is up."""
+OVERTIME_SECONDS = 15.0
+"""How much longer than the turn we try at all, over any number of connections."""
 ABORT_SECONDS = 3.0
 MAX_INPUT = 1_000_000
 
@@ -36,10 +37,14 @@ def agent(arguments: Arguments) -> int:
     if not text.strip():
         raise Refused("there is nothing to say")
     turn = _Turn(call, text)
-    final = stay(call, Kind(USUAL, caps=("tool-events",)), turn.run)
+    late = f"no complete answer within {turn.seconds} s"
+    try:
+        final = stay(call, Kind(USUAL, caps=("tool-events",)), turn.run, turn.seconds + OVERTIME_SECONDS)
+    except TimeoutError:
+        raise Unanswered(f"{late}, and the gateway did not say what became of the turn") from None
     turn.finish(final)
     if final.get("status") == "timeout":
-        raise Unanswered(f"no complete answer within {turn.seconds} s; the turn was ended")
+        raise Unanswered(f"{late}; the turn was ended")
     return 0
 
 
@@ -142,7 +147,7 @@ class _Turn:
     def finish(self, final: dict[str, Any]) -> None:
         """Print what is still to be printed of the answer."""
         if self._call.arguments.json:
-            print(json.dumps(final, indent=2, ensure_ascii=False))
+            print(as_json(final))
             return
         result = fields(final.get("result"))
         said = [fields(part) for part in items(result.get("payloads"))]

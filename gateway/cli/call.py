@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any
 from tidegate.config.load import environment, locate
 from tidegate.errors import ConfigError
 from tidegate.gateway.cli.parser import Arguments
-from tidegate.gateway.cli.terminal import Style, wants_colour
+from tidegate.gateway.cli.terminal import Style, as_json, wants_colour
 from tidegate.gateway.site import Site
 
 URL_VARIABLE = "TIDEGATE_GATEWAY_URL"
@@ -59,7 +58,7 @@ class Call:
     def show(self, data: Any, lines: Callable[[Style], Iterable[str]]) -> None:
         """Print a result: as JSON where that was asked for, else the lines for people."""
         if self.arguments.json:
-            print(json.dumps(data, indent=2, ensure_ascii=False))
+            print(as_json(data))
             return
         for line in lines(self.style):
             print(line)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import json
 import sys
 from typing import Any
 
@@ -15,7 +14,7 @@ from tidegate.gateway.cli.markdown import render
 from tidegate.gateway.cli.once import DEFAULT_DEADLINE, ask_once
 from tidegate.gateway.cli.parser import Arguments
 from tidegate.gateway.cli.rpc import running_pid
-from tidegate.gateway.cli.terminal import columns
+from tidegate.gateway.cli.terminal import as_json, columns
 from tidegate.gateway.client.errors import Unreachable
 from tidegate.gateway.program import hint
 
@@ -51,7 +50,7 @@ def chat(arguments: Arguments) -> int:
         ask_once(link or ChatLink(call.site), text, seconds, show, lambda data: warn(failure_line(data).strip()))
     )
     if arguments.json:
-        print(json.dumps({"replies": replies}, indent=2, ensure_ascii=False))
+        print(as_json({"replies": replies}))
     return 0
 
 

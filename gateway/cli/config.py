@@ -24,7 +24,7 @@ from tidegate.errors import ConfigError
 from tidegate.gateway.cli.call import Call, warn
 from tidegate.gateway.cli.parser import Arguments
 from tidegate.gateway.cli.rpc import ask, running_pid
-from tidegate.gateway.cli.terminal import Style, printable
+from tidegate.gateway.cli.terminal import Style, as_json, printable
 from tidegate.gateway.client.errors import Refused
 from tidegate.gateway.config_report import config_report
 from tidegate.gateway.program import hint
@@ -50,7 +50,7 @@ def _report(data: dict[str, Any], style: Style) -> Iterator[str]:
     for warning in data["warnings"]:
         yield f"{style.paint('warning', 'yellow')}  {_told_place(warning)}"
     if "effective" in data:
-        yield json.dumps(data["effective"], indent=2, ensure_ascii=False)
+        yield as_json(data["effective"])
     if problems:
         count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
         yield style.paint(f"{data['file']}: {count}", "red")
@@ -74,7 +74,7 @@ def get(arguments: Arguments) -> int:
         shown = importlib.import_module(ELSEWHERE).fetch(call, path)
     else:
         shown = redacted(_value(_load(call), path), path)
-    call.show(shown, lambda _: [shown if isinstance(shown, str) else json.dumps(shown, indent=2, ensure_ascii=False)])
+    call.show(shown, lambda _: [printable(shown) if isinstance(shown, str) else as_json(shown)])
     return 0
 
 

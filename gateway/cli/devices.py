@@ -10,7 +10,7 @@ from typing import Any
 from tidegate.gateway.cli.call import Call
 from tidegate.gateway.cli.parser import Arguments
 from tidegate.gateway.cli.rpc import ask
-from tidegate.gateway.cli.terminal import Style, ago, printable, table
+from tidegate.gateway.cli.terminal import Style, ago, one_line, table
 from tidegate.gateway.client.errors import Refused
 from tidegate.gateway.program import command, hint
 
@@ -58,12 +58,12 @@ def _devices(data: dict[str, Any], style: Style) -> Iterator[str]:
 
 
 def _request_cells(row: dict[str, Any], now: int, style: Style) -> tuple[str, ...]:
-    remote = f", from {printable(str(row['remoteIp']))}" if row.get("remoteIp") else ""
+    remote = f", from {one_line(row['remoteIp'])}" if row.get("remoteIp") else ""
     repair = ", known already" if row.get("isRepair") else ""
     return (
-        style.bold(printable(str(row["requestId"]))),
+        style.bold(one_line(row["requestId"])),
         _name(row),
-        printable(str(row.get("platform", ""))),
+        one_line(row.get("platform", ""), 40),
         ago(int(row["ts"]) * 1000, now),
         f"{_rights(str(row['role']), row['scopes'])}{remote}{repair}",
     )
@@ -76,7 +76,7 @@ def _device_cells(row: dict[str, Any], now: int, style: Style) -> tuple[str, ...
         style.paint(f"{token['role']} revoked", "red") if token.get("revokedAtMs") else _rights(**_role(token))
         for token in tokens
     )
-    return printable(str(row["deviceId"])[:SHORT]), _name(row), printable(str(row.get("platform", ""))), seen, may
+    return one_line(row["deviceId"])[:SHORT], _name(row), one_line(row.get("platform", ""), 40), seen, may
 
 
 def _role(token: dict[str, Any]) -> dict[str, Any]:
@@ -84,12 +84,12 @@ def _role(token: dict[str, Any]) -> dict[str, Any]:
 
 
 def _name(row: dict[str, Any]) -> str:
-    return printable(str(row.get("displayName") or row.get("clientId") or ""))[:40]
+    return one_line(row.get("displayName") or row.get("clientId") or "", 40)
 
 
 def _rights(role: str, scopes: Sequence[Any]) -> str:
     names = ", ".join(str(scope).removeprefix("operator.") for scope in scopes)
-    return printable(names or ("nothing" if role == "operator" else role))
+    return one_line(names or ("nothing" if role == "operator" else role))
 
 
 def approve(arguments: Arguments) -> int:
@@ -129,13 +129,14 @@ def _matching(rows: list[dict[str, Any]], key: str, text: str) -> list[dict[str,
 
 def _grant_lines(row: dict[str, Any], style: Style) -> Iterator[str]:
     where = f", from {row['remoteIp']}" if row.get("remoteIp") else ", on this machine"
-    yield printable(f"{_name(row)} {str(row['deviceId'])[:SHORT]} ({row.get('platform', '')}{where}) asks for:")
+    platform = one_line(row.get("platform", ""), 40)
+    yield one_line(f"{_name(row)} {str(row['deviceId'])[:SHORT]} ({platform}{where}) asks for:")
     for scope in row["scopes"]:
         colour = "yellow" if scope == "operator.admin" else "cyan"
-        name = printable(str(scope).removeprefix("operator."))
+        name = one_line(str(scope).removeprefix("operator."), 40)
         yield f"  {style.paint(f'{name:<10}', colour)} {_MEANINGS.get(scope, '')}".rstrip()
     if row["role"] != "operator":
-        yield f"  {printable(str(row['role']))}: {_ROLES.get(row['role'], '')}".rstrip(": ")
+        yield f"  {one_line(row['role'])}: {_ROLES.get(row['role'], '')}".rstrip(": ")
 
 
 def _confirm(call: Call, question: str, *, must_ask: bool = False) -> None:
@@ -202,5 +203,5 @@ def rename(arguments: Arguments) -> int:
     call = Call.of(arguments)
     row = _paired(call)
     done = ask(call, "device.pair.rename", deviceId=row["deviceId"], label=arguments.name)
-    call.show(done, lambda _: [f"{row['deviceId'][:SHORT]} is called {printable(str(done['label']))} now"])
+    call.show(done, lambda _: [f"{row['deviceId'][:SHORT]} is called {one_line(done['label'])} now"])
     return 0

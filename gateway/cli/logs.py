@@ -15,7 +15,7 @@ from tidegate.config.store import load_or_last_good
 from tidegate.errors import ConfigError, TidegateError
 from tidegate.gateway.cli.call import Call
 from tidegate.gateway.cli.parser import Arguments
-from tidegate.gateway.cli.terminal import Style, printable
+from tidegate.gateway.cli.terminal import Style, as_json, one_line, printable
 from tidegate.gateway.logging import LEVELS, log_path
 
 POLL_SECONDS = 0.25
@@ -105,18 +105,18 @@ def _level(event: dict[str, Any]) -> int:
 
 def _print(call: Call, event: dict[str, Any]) -> None:
     if call.arguments.json:
-        print(json.dumps(event, ensure_ascii=False), flush=True)
+        print(as_json(event, indent=None), flush=True)
     else:
         print(_line(event, call.style), flush=True)
 
 
 def _line(event: dict[str, Any], style: Style) -> str:
-    level = str(event.get("level", ""))
+    level = one_line(event.get("level", ""), 12)
     more = {key: value for key, value in event.items() if key not in ("timestamp", "level", "event", "exception")}
     fields = " ".join(
-        f"{style.dim(key + '=')}{printable(str(value))}" for key, value in more.items() if value is not None
+        f"{style.dim(one_line(key) + '=')}{one_line(value)}" for key, value in more.items() if value is not None
     )
-    stamp = style.dim(str(event.get("timestamp", ""))[:23].replace("T", " "))
-    name = printable(str(event.get("event", "")))
+    stamp = style.dim(one_line(event.get("timestamp", ""))[:23].replace("T", " "))
+    name = one_line(event.get("event", ""))
     line = f"{stamp} {style.paint(f'{level:<8}', _COLOURS.get(level, 'dim'))}{style.bold(name)} {fields}".rstrip()
     return f"{line}\n{printable(str(event['exception']))}" if event.get("exception") else line

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import importlib
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +11,7 @@ from typing import cast
 
 from tidegate.errors import TidegateError
 from tidegate.gateway.cli.parser import Arguments, build_parser
+from tidegate.gateway.cli.terminal import as_json
 
 OK = 0
 PROBLEM = 1
@@ -50,7 +50,7 @@ def run(argv: Sequence[str]) -> int:
             return OK
         if not all(map(_is_expected, expected)):
             raise
-        return _tell(expected, as_json=arguments.json)
+        return _tell(expected, for_programs=arguments.json)
 
 
 def _is_expected(error: BaseException) -> bool:
@@ -58,12 +58,12 @@ def _is_expected(error: BaseException) -> bool:
     return isinstance(error, TidegateError) or (isinstance(error, OSError) and error.filename is not None)
 
 
-def _tell(errors: Sequence[BaseException], *, as_json: bool) -> int:
+def _tell(errors: Sequence[BaseException], *, for_programs: bool) -> int:
     lines = [line for error in errors for line in _text(error).splitlines()]
     for line in lines:
         print(f"tidegate: {line}", file=sys.stderr)
-    if as_json:
-        print(json.dumps({"ok": False, "error": "\n".join(lines)}, ensure_ascii=False))
+    if for_programs:
+        print(as_json({"ok": False, "error": "\n".join(lines)}, indent=None))
     return max(int(getattr(error, "exit_code", PROBLEM)) for error in errors)
 
 

@@ -138,16 +138,30 @@ def with_secret(entry: Entry, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
                 raise
 
 
-def stay(call: Call, kind: Kind, work: Work[T]) -> T:
-    """Like `run`, but work that a break cut off is begun again until it ends. Raises ClientError."""
+def stay(call: Call, kind: Kind, work: Work[T], seconds: float | None = None) -> T:
+    """Like `run`, but work that a break cut off is begun again until it ends.
+
+    Args:
+        seconds: Time for all of it, from when the work was first begun; waiting for a person does not count.
+
+    Raises:
+        ClientError: It cannot be done.
+        TimeoutError: The time is over.
+    """
 
     entry = Entry(call, kind)
 
     async def again() -> T:
+        async with asyncio.timeout(None) as limit:
+            return await attempts(limit)
+
+    async def attempts(limit: asyncio.Timeout) -> T:
         patience, was_in, was_told = Patience(), False, False
 
         async def counted(line: Connection) -> T:
             nonlocal was_in, was_told
+            if seconds is not None and not was_in:
+                limit.reschedule(asyncio.get_running_loop().time() + seconds)
             was_in, was_told = True, False
             patience.reset()
             return await work(line)
@@ -156,13 +170,13 @@ def stay(call: Call, kind: Kind, work: Work[T]) -> T:
             try:
                 return await once(entry, counted)
             except Unreachable as error:
-                seconds = patience.seconds(error) if was_in else None
-                if seconds is None:
+                pause = patience.seconds(error) if was_in else None
+                if pause is None:
                     raise
                 if not was_told:
                     warn(f"{error}; trying again")
                 was_told = True
-                await asyncio.sleep(seconds)
+                await asyncio.sleep(pause)
 
     return let_in(entry, again)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -18,6 +19,10 @@ _WORDS = re.compile(r"[^ ]+ *| +")
 _PIECES = re.compile(r"\x1b\[[0-9;]*m|.", re.DOTALL)
 _BULLET = re.compile(r"(?:[•▸]|│|\d{1,3}\.) ")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+_DIRECTION = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+"""Characters that turn the direction of text, so that a line reads otherwise than it is."""
+_UNSEEN = re.compile(f"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029{_DIRECTION}]+")
+_IN_JSON = re.compile(f"[\x7f-\x9f\ud800-\udfff{_DIRECTION}]")
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
 
 
@@ -55,6 +60,17 @@ def wants_colour(stream: TextIO, environ: Mapping[str, str], *, off: bool = Fals
 def printable(text: str) -> str:
     """Return text of others without control characters, which could move the cursor or change colours."""
     return _CONTROL.sub("\ufffd", text)
+
+
+def one_line(text: object, limit: int = NO_LIMIT) -> str:
+    """Return a name that others chose on one line that reads as it is: no breaks, and no turns of direction."""
+    line = " ".join(_UNSEEN.sub(" ", str(text)).split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def as_json(data: object, indent: int | None = 2) -> str:
+    """Return JSON in which nothing commands a terminal: what could is written as an escape."""
+    return _IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(data, indent=indent, ensure_ascii=False))
 
 
 def width(text: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import stat
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -255,6 +256,9 @@ def about_file(workspace: Path, name: str, content: bool = False) -> dict[str, A
         if not path.resolve().is_relative_to(workspace.resolve()):
             return found
         facts = path.stat()
+        if not stat.S_ISREG(facts.st_mode):
+            # Reading a pipe would wait for whoever writes into it.
+            return found
         found |= {"missing": False, "size": facts.st_size, "updatedAtMs": facts.st_mtime_ns // 1_000_000}
         if content:
             text = path.read_bytes()[:MAX_FILE].decode("utf-8", "replace")

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidegate.gateway.cli import remote
 from tidegate.gateway.cli.remote import harmless, needs
+from tidegate.gateway.client.errors import Unreachable
 
 VALUES = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.text()),
@@ -48,3 +52,23 @@ def test_plain_data_stays_as_it_is():
 )
 def test_a_command_asks_for_no_more_than_it_needs(method: str, more: tuple[str, ...]):
     assert needs(method) == ("operator.read", "operator.write", *more)
+
+
+def test_work_that_is_broken_off_again_and_again_ends_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch):
+    attempts = 0
+
+    async def broken(_entry: object, work: Callable[[Any], Awaitable[object]]) -> object:
+        nonlocal attempts
+        attempts += 1
+        await work(None)
+        raise Unreachable("the gateway went away")
+
+    async def nothing(_line: object) -> None:
+        return None
+
+    monkeypatch.setattr(remote, "once", broken)
+    monkeypatch.setattr(remote, "Entry", lambda *_: None)
+    monkeypatch.setattr(remote, "Patience", lambda: SimpleNamespace(reset=lambda: None, seconds=lambda _: 0.01))
+    with pytest.raises(TimeoutError):
+        remote.stay(None, None, nothing, seconds=0.2)  # type: ignore[arg-type]
+    assert attempts > 1

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.gateway.cli.terminal import Style, ago, fold, printable, table, wants_colour, width
+from tidegate.gateway.cli.terminal import Style, ago, as_json, fold, one_line, printable, table, wants_colour, width
 
 PLAIN = Style(colour=False)
 
@@ -67,3 +68,19 @@ def test_a_word_that_is_too_long_is_broken_only_where_that_is_wanted():
 def test_the_last_column_of_a_table_is_folded_under_itself():
     rows = table(Style(colour=False), ("A", "REASON"), [("x/y", "a reason with quite some words")], room=27)
     assert rows == ["A    REASON", "x/y  a reason with quite", "     some words"]
+
+
+@given(st.text())
+def test_a_name_of_others_is_one_line_that_reads_as_it_is(text: str):
+    line = one_line(f"before{text}after")
+    assert line.startswith("before")
+    assert line.endswith("after")
+    assert not set(line) & set("\n\r\x1b\x9b\u202e\u2066\u2028")
+    assert len(one_line(text, 10)) <= 10
+
+
+@given(st.recursive(st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+def test_json_for_programs_commands_no_terminal_and_says_the_same(data: object):
+    text = as_json(data)
+    assert not set(text) & {chr(code) for code in (0x1B, 0x7F, *range(0x80, 0xA0), 0x202E, 0x2066)}
+    assert json.loads(text) == data
