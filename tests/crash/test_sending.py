@@ -23,20 +23,26 @@ SECONDS = 60.0
 class Program:
     """Sends its messages, each to a chat of its own, all at once, again and again until each has ended."""
 
-    def __init__(self, world: World, number: int, http: aiohttp.ClientSession) -> None:
+    def __init__(self, world: World, number: int, http: aiohttp.ClientSession, asked: asyncio.Event) -> None:
         self._world = world
         self._http = http
+        self._asked = asked
         self.number = number
         self.ended: dict[int, bool] = {}
-        self.sent = 0
 
     async def work(self) -> None:
         """Go on until the gateway told of every message what became of it."""
-        while len(self.ended) < EACH:
+        while not self.is_done:
             try:
                 await self._attempt()
             except (aiohttp.ClientError, OSError, TimeoutError):
                 await asyncio.sleep(0.02)
+        self._asked.set()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it knows of every message what became of it."""
+        return len(self.ended) == EACH
 
     async def _attempt(self) -> None:
         client = await connect(self._world, self._http)
@@ -48,9 +54,9 @@ class Program:
                     "message": f"m{self.number}x{message}",
                     "idempotencyKey": f"key-{self.number}-{message}",
                 }
-                self.sent += 1
                 await client.socket.send_json({"type": "req", "id": f"{message}", "method": "send", "params": params})
-            while len(self.ended) < EACH:
+            self._asked.set()
+            while not self.is_done:
                 frame = await client.frame()
                 if frame["type"] == "res":
                     self._take(int(frame["id"]), frame)
@@ -71,25 +77,27 @@ class Program:
         raise ConnectionError("not sent yet: ask again")
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(4))
 def test_every_key_is_one_message_when_the_process_is_killed_at_random_times(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
 
-    async def killing(world: World, programs: list[Program]) -> None:
-        before = 0
-        for _ in range(4):
-            await world.until(lambda before=before: sum(program.sent for program in programs) > before, 10)
-            await asyncio.sleep(chance.uniform(0.0, 0.08))
+    async def killing(world: World, programs: list[Program], asked: asyncio.Event) -> None:
+        for _ in range(5):
+            await asked.wait()
+            await asyncio.sleep(chance.uniform(0.0, 0.04))
             await world.kill()
-            before = sum(program.sent for program in programs)
+            asked.clear()
             await world.start()
+            if all(program.is_done for program in programs):
+                return
 
     async def run() -> None:
         async with World(tmp_path) as world, aiohttp.ClientSession() as http:
             await world.start()
-            programs = [Program(world, number, http) for number in PROGRAMS]
+            asked = asyncio.Event()
+            programs = [Program(world, number, http, asked) for number in PROGRAMS]
             async with asyncio.timeout(SECONDS), asyncio.TaskGroup() as group:
-                group.create_task(killing(world, programs))
+                group.create_task(killing(world, programs, asked))
                 for program in programs:
                     group.create_task(program.work())
             rows = [MARK.findall(payload) for (payload,) in world.rows("SELECT payload FROM deliveries")]
