@@ -21,6 +21,10 @@ UNREACHABLE = 4
 INTERRUPTED = 130
 """Exit codes; `docs/cli.md` lists them."""
 
+MISFITS = (LookupError, TypeError, AttributeError, ValueError)
+"""What comes of an answer that has another shape than ours."""
+NOT_OURS = "the gateway answers in another shape than this program knows ({}); use the same version on both sides"
+
 Handler = Callable[[Arguments], int]
 
 
@@ -49,8 +53,15 @@ def run(argv: Sequence[str]) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return OK
         if not all(map(_is_expected, expected)):
-            raise
+            if not (_asks_elsewhere(arguments) and all(isinstance(leaf, MISFITS) for leaf in expected)):
+                raise
+            expected = [TidegateError(NOT_OURS.format(type(expected[0]).__name__))]
         return _tell(expected, for_programs=arguments.json)
+
+
+def _asks_elsewhere(arguments: Arguments) -> bool:
+    """Tell whether a gateway answered that may be any version, or no gateway of ours."""
+    return bool(arguments.url or os.environ.get("TIDEGATE_GATEWAY_URL"))
 
 
 def _is_expected(error: BaseException) -> bool:

@@ -21,6 +21,7 @@ _BULLET = re.compile(r"(?:[•▸]|│|\d{1,3}\.) ")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _DIRECTION = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 """Characters that turn the direction of text, so that a line reads otherwise than it is."""
+_TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _UNSEEN = re.compile(f"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029{_DIRECTION}]+")
 _IN_JSON = re.compile(f"[\x7f-\x9f\ud800-\udfff{_DIRECTION}]")
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
@@ -58,8 +59,8 @@ def wants_colour(stream: TextIO, environ: Mapping[str, str], *, off: bool = Fals
 
 
 def printable(text: str) -> str:
-    """Return text of others without control characters, which could move the cursor or change colours."""
-    return _CONTROL.sub("\ufffd", text)
+    """Return text of others without what could move the cursor, change colours or turn the order of letters."""
+    return _CONTROL.sub("\ufffd", _TURNS.sub("", text))
 
 
 def one_line(text: object, limit: int = NO_LIMIT) -> str:
