@@ -1,4 +1,7 @@
-"""The runs that clients know by their ids: what was asked, how far it is, what came of it."""
+"""The runs that clients know by their ids: what was asked, how far it is, what came of it.
+
+An id is the key that a client chose for a request, and stands for one request of one session.
+"""
 
 from __future__ import annotations
 
@@ -95,25 +98,29 @@ class Runs:
     """All runs that are known, by id."""
 
     def __init__(self) -> None:
-        self._runs: dict[str, Run] = {}
-        self._turns: dict[str, str] = {}
+        self._runs: dict[tuple[str, str], Run] = {}
+        self._turns: dict[str, Run] = {}
         self._awaited: dict[str, asyncio.Event] = {}
         self._count = 0
 
-    def get(self, run: str) -> Run | None:
-        """Return a run."""
-        return self._runs.get(run)
+    def get(self, session: str, run: str) -> Run | None:
+        """Return a run of a session."""
+        return self._runs.get((session, run))
+
+    def find(self, run: str) -> Run | None:
+        """Return a run by its id alone: the newest one, should several sessions have one of that id."""
+        return next((found for found in reversed(self._runs.values()) if found.id == run), None)
 
     def of_turn(self, turn: str) -> Run | None:
         """Return the run that a turn carries out."""
-        return self._runs.get(self._turns.get(turn, ""))
+        return self._turns.get(turn)
 
     def add(self, run: str, session: str, agent: str, kind: RunKind, now: int) -> Run:
-        """Make a run that waits."""
+        """Make a run that waits; its session must have none of this id."""
         self._forget(now)
         self._count += 1
         made = Run(run, session, agent, kind, self._count, now)
-        self._runs[run] = made
+        self._runs[session, run] = made
         awaited = self._awaited.pop(run, None)
         if awaited is not None:
             awaited.set()
@@ -123,13 +130,12 @@ class Runs:
         """Note which turn carries a run out."""
         self._turns.pop(run.turn, None)
         run.turn, run.state = turn, RunState.RUNNING
-        self._turns[turn] = run.id
+        self._turns[turn] = run
 
-    def drop(self, run: str) -> None:
+    def drop(self, run: Run) -> None:
         """Forget a run."""
-        gone = self._runs.pop(run, None)
-        if gone is not None:
-            self._turns.pop(gone.turn, None)
+        self._runs.pop((run.session, run.id), None)
+        self._turns.pop(run.turn, None)
 
     def of_session(self, session: str, *states: RunState) -> list[Run]:
         """Return the runs of a session in one of these states, oldest first."""
@@ -144,14 +150,16 @@ class Runs:
         wanted = set(states)
         return {run.session for run in self._runs.values() if run.state in wanted}
 
-    async def ended(self, run: str, seconds: float | None) -> Run | None:
-        """Return a run once it has ended; None when that takes too long, also when nobody ever asks for it."""
+    async def ended(self, run: str, seconds: float | None, session: str = "") -> Run | None:
+        """Return a run once it has ended; None when that takes too long, also when nobody ever asks for it.
+
+        Args:
+            session: Of this session; without it the newest one of any.
+        """
         try:
             async with asyncio.timeout(seconds):
-                found = self._runs.get(run)
-                if found is None:
+                while (found := self.get(session, run) if session else self.find(run)) is None:
                     await self._awaited.setdefault(run, asyncio.Event()).wait()
-                    found = self._runs[run]
                 await found.ended.wait()
                 return found
         except TimeoutError:
@@ -165,4 +173,4 @@ class Runs:
                 continue
             if len(self._runs) < MAX_RUNS // 2 or (run.ended_at > now - KEEP_MS and len(self._runs) < MAX_RUNS):
                 break
-            self.drop(run.id)
+            self.drop(run)

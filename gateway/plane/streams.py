@@ -106,7 +106,9 @@ class Streams:
     def _started(self, session: str, data: Mapping[str, Any]) -> None:
         ids = [str(item) for item in data.get("messages", ())] if data.get("channel") == WEBCHAT else []
         name = ids[-1] if ids else str(data["run"])
-        run = self._runs.get(name) or self._runs.add(name, session, str(data["agent"]), RunKind.WATCHED, self.now())
+        run = self._runs.get(session, name)
+        if run is None:
+            run = self._runs.add(name, session, str(data["agent"]), RunKind.WATCHED, self.now())
         self._runs.begin(run, str(data["run"]))
         run.conversation, run.started_at = str(data["conversation"]), self.now()
         run.parts, run.shown, run.before, run.joined = [], "", "", ids[:-1]
@@ -196,7 +198,7 @@ class Streams:
 
     def _steered(self, run: Run, data: Mapping[str, Any]) -> None:
         for name in data.get("messages", ()):
-            other = self._runs.get(str(name))
+            other = self._runs.get(run.session, str(name))
             if other is not None and other.state is RunState.WAITING:
                 run.joined.append(other.id)
                 self._bare_final(other)
@@ -293,9 +295,9 @@ class Streams:
             run.due = None
         if run.id == run.turn and not self._hub.connections:
             # Somebody's turn on another channel that no client saw: nobody will ask for it by its id.
-            self._runs.drop(run.id)
+            self._runs.drop(run)
         for name in run.joined:
-            other = self._runs.get(name)
+            other = self._runs.get(run.session, name)
             if other is None or other.state is RunState.ENDED:
                 continue
             other.model, other.conversation, other.text = run.model, run.conversation, run.text
@@ -307,7 +309,7 @@ class Streams:
     def show(self, part: Outbound) -> None:
         """Show what the outbox delivers to clients, unless the end of its run showed it already."""
         session, name = part.address.chat, part.reply_to or ""
-        run = self._runs.get(name)
+        run = self._runs.get(session, name)
         if run is not None and run.state is RunState.ENDED:
             return
         text = part.text.body if part.text is not None else f"[{part.file_name or 'file'}]"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from pathlib import Path
@@ -128,3 +129,31 @@ async def test_how_much_a_session_thinks_is_checked_and_kept(tmp_path: Path) -> 
         await talk.ok("chat.send", sessionKey=KEY, message="x", idempotencyKey="r3", thinking="low")
         await talk.until("r3", "final")
         assert (await talk.ok("sessions.describe", key=KEY))["session"]["thinkingLevel"] == "low"
+
+
+class Together:
+    """A store of files in which several requests meet: none goes on before all have come."""
+
+    def __init__(self, blobs: Any, parties: int) -> None:
+        self._blobs = blobs
+        self._meeting = asyncio.Barrier(parties)
+
+    async def put(self, content: bytes) -> str:
+        found: str = await self._blobs.put(content)
+        await self._meeting.wait()
+        return found
+
+
+@on_loop
+async def test_one_message_with_a_file_from_several_connections_at_once_begins_one_run(tmp_path: Path) -> None:
+    async with talking(tmp_path) as talk:
+        talk.gateway.blobs = Together(talk.gateway.blobs, 3)  # type: ignore[assignment]
+        clients = [talk.client, await talk.connect(), await talk.connect()]
+        params = {"sessionKey": KEY, "message": "look", "idempotencyKey": "r1", "attachments": [picture()]}
+        for client in clients:
+            await client.socket.send_json({"type": "req", "id": "q", "method": "chat.send", "params": params})
+        answers = sorted([(await client.answer("q"))["payload"]["status"] for client in clients])
+        assert answers == ["in_flight", "in_flight", "started"]
+        final = (await talk.until("r1", "final"))[-1]
+        assert final["message"]["content"][0]["text"].startswith("echo: look"), "no bare end comes before"
+        assert len(talk.stage.brain.asks) == 1

@@ -314,3 +314,37 @@ async def test_history_is_paged_from_the_newest_back(tmp_path: Path) -> None:
         assert [m["content"] for m in older["messages"] if m["role"] == "user"] == ["m0", "m1"]
         assert older["hasMore"] is False
         assert all(m["timestamp"] > 1_700_000_000_000 for m in older["messages"])
+
+
+@on_loop
+async def test_a_key_stands_for_one_message_in_each_session_also_after_a_restart(tmp_path: Path) -> None:
+    other = "agent:main:other"
+    async with talking(tmp_path) as talk:
+        await talk.say("hello", "run-1")
+        await talk.until("run-1", "final")
+        assert (await talk.say("hi", "run-1", other))["status"] == "started"
+        final = (await talk.until("run-1", "final"))[-1]
+        assert (final["sessionKey"], final["message"]["content"][0]["text"]) == (other, "echo: hi")
+        assert (await talk.ok("agent.wait", runId="run-1"))["terminalReply"]["text"] == "echo: hi"
+        for key in (KEY, other):
+            assert (await talk.say("hello", "run-1", key))["status"] == "ok"
+    async with talking(tmp_path) as talk:
+        assert (await talk.say("hey", "run-1", "agent:main:third"))["status"] == "started"
+        final = (await talk.until("run-1", "final"))[-1]
+        assert final["message"]["content"][0]["text"] == "echo: hey"
+
+
+@on_loop
+async def test_an_agent_run_under_a_key_of_another_session_is_refused_also_after_a_restart(tmp_path: Path) -> None:
+    ask = {"message": "hello", "idempotencyKey": "a1"}
+    async with talking(tmp_path) as talk:
+        await talk.ok("agent", sessionKey=KEY, **ask)
+        final = (await talk.client.answer("r1"))["payload"]
+        error = await talk.error("agent", sessionKey="agent:main:other", **ask)
+        assert error["message"] == "idempotencyKey was used for another session"
+        assert await talk.ok("agent", sessionKey=KEY, **ask) == final
+    async with talking(tmp_path) as talk:
+        error = await talk.error("agent", sessionKey="agent:main:other", **ask)
+        assert (error["code"], error["message"]) == ("INVALID_REQUEST", "idempotencyKey was used for another session")
+        assert await talk.ok("agent", sessionKey=KEY, **ask) == final
+        assert talk.stage.brain.asks == []

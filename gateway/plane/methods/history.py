@@ -82,7 +82,7 @@ class History:
         if row.settings.get("thinkingLevel"):
             answer["thinkingLevel"] = row.settings["thinkingLevel"]
         active = desk.runs.active(key)
-        run = desk.runs.get(active[-1]) if active else None
+        run = desk.runs.get(key, active[-1]) if active else None
         if run is not None:
             answer["inFlightRun"] = {"runId": run.id, "text": run.whole(run.shown)}
         return answer

@@ -85,15 +85,26 @@ class Talk:
         files: Sequence[File] | None = None,
     ) -> Any:
         """Take a message for a session; answers as `chat.send` does."""
-        known = self._desk.runs.get(run)
+        known = self._known(key, run)
         if known is not None:
-            return {"runId": run, "status": "ok" if known.state is RunState.ENDED else "in_flight"}
+            return known
         if commands and is_abort_request(text):
             return await self._abort(key, None)
         stored = await take_attachments(self._desk.gateway.blobs, [file.as_sent() for file in files or ()])
+        known = self._known(key, run)
+        if known is not None:
+            # The same request came on another connection while the files were stored, and is the run now.
+            return known
         if not await self.say(call, key, agent, text, run, RunKind.CHAT, commands=commands, files=stored):
             call.spawn(self._answered_before(run, key))
         return {"runId": run, "status": "started"}
+
+    def _known(self, key: str, run: str) -> dict[str, Any] | None:
+        """Return the answer to a repeat of a request whose run is known."""
+        known = self._desk.runs.get(key, run)
+        if known is None:
+            return None
+        return {"runId": run, "status": "ok" if known.state is RunState.ENDED else "in_flight"}
 
     async def _answered_before(self, run: str, key: str) -> None:
         self._desk.streams.bare_final(run, key)
@@ -132,13 +143,13 @@ class Talk:
         try:
             stored = await desk.gateway.inbound.receive_for(event, key, agent, commands=commands, owner=owner)
         except StoreError:
-            desk.runs.drop(run)
+            desk.runs.drop(made)
             raise
         if stored.status is AppendStatus.DUPLICATE:
             turn = await desk.store.answered(event)
             is_over = turn is not None and turn.state is not TurnState.RUNNING
             if is_over or not await self._still_open(key):
-                desk.runs.drop(run)
+                desk.runs.drop(made)
             return False
         if stored.status is AppendStatus.REFUSED:
             desk.streams.fail(made, "the queue of this session is full; try again later")
@@ -171,23 +182,31 @@ class Talk:
         before = await desk.store.claim_key(CALLER, "agent", run, json.dumps(accepted))
         if before is not None:
             stored: dict[str, Any] = json.loads(before)
+            if stored.get("sessionKey", key) != key:
+                raise RpcError(Code.INVALID_REQUEST, "idempotencyKey was used for another session")
             if stored.get("status") != "accepted":
-                return stored
-            accepted, key = stored, str(stored["sessionKey"])
-        if desk.runs.get(run) is None:
+                found: dict[str, Any] = stored.get("final", stored)
+                return found
+            accepted = stored
+        if desk.runs.get(key, run) is None:
             await self._override(key, agent, params)
+        if desk.runs.get(key, run) is None:
             fresh = await self.say(call, key, agent, params.message, run, RunKind.AGENT, files=files)
-            if not fresh and desk.runs.get(run) is None:
+            if not fresh and desk.runs.get(key, run) is None:
                 return await self._answered_elsewhere(run, key)
         call.spawn(self._finish_agent(call, run, key, params.timeout))
         return accepted
+
+    async def _keep(self, run: str, key: str, final: dict[str, Any]) -> None:
+        """Keep the final answer for repeats, with the session that it belongs to."""
+        await self._desk.store.settle_key(CALLER, "agent", run, json.dumps({"sessionKey": key, "final": final}))
 
     async def _answered_elsewhere(self, run: str, key: str) -> dict[str, Any]:
         """Return the final answer of a run that another process ended, from the store; keep it for the next repeat."""
         desk = self._desk
         event = MessageEvent(address_of(key), Peer(PeerKind.DIRECT, PERSON), Sender(PERSON), run, "", received_at=0)
         final = stored_final(run, key, await desk.store.answered(event))
-        await desk.store.settle_key(CALLER, "agent", run, json.dumps(final))
+        await self._keep(run, key, final)
         return final
 
     async def _agent_session(self, params: AgentCall) -> tuple[str, str]:
@@ -214,18 +233,18 @@ class Talk:
     async def _finish_agent(self, call: Call, run: str, key: str, timeout: int | None) -> None:
         desk = self._desk
         seconds = AGENT_SECONDS if timeout is None else timeout
-        ended = await desk.runs.ended(run, seconds or None)
+        ended = await desk.runs.ended(run, seconds or None, key)
         if ended is None:
             await self._abort(key, run, "timeout")
             call.later({"runId": run, "status": "timeout", "summary": "timed out", "result": {"payloads": []}})
             return
         if ended.status == "error":
             failed = {"runId": run, "status": "error", "summary": ended.error, "result": {"payloads": []}}
-            await desk.store.settle_key(CALLER, "agent", run, json.dumps(failed))
+            await self._keep(run, key, failed)
             call.later(RpcError(Code.UNAVAILABLE, ended.error or "the run failed", {"runId": run, "status": "error"}))
             return
         final = final_of(ended)
-        await desk.store.settle_key(CALLER, "agent", run, json.dumps(final))
+        await self._keep(run, key, final)
         call.later(final)
 
     async def agent_wait(self, call: Call) -> Any:
@@ -258,7 +277,7 @@ class Talk:
         params: SessionsAbort = call.params
         if params.key is None and params.runId is None:
             raise RpcError(Code.INVALID_REQUEST, "sessions.abort requires key or runId")
-        run = self._desk.runs.get(params.runId or "")
+        run = self._desk.runs.find(params.runId or "")
         if params.key is None and run is None:
             return {"ok": True, "abortedRunId": None, "status": "no-active-run"}
         key = run.session if run is not None and params.key is None else self._desk.key(params.key or "")[0]

@@ -8,6 +8,7 @@ from fakes.event_loop import on_loop
 from tidegate.gateway.plane.runs import MAX_RUNS, RunKind, Runs, RunState
 
 KEY = "agent:main:main"
+OTHER = "agent:main:other"
 
 
 def test_a_turn_leads_to_its_run() -> None:
@@ -17,8 +18,22 @@ def test_a_turn_leads_to_its_run() -> None:
     runs.begin(run, "t1")
     assert runs.of_turn("t1") is run
     assert runs.active(KEY) == ["r1"]
-    runs.drop("r1")
-    assert (runs.get("r1"), runs.of_turn("t1")) == (None, None)
+    runs.drop(run)
+    assert (runs.get(KEY, "r1"), runs.of_turn("t1")) == (None, None)
+
+
+@on_loop
+async def test_an_id_stands_for_one_run_of_each_session() -> None:
+    runs = Runs()
+    here = runs.add("r", KEY, "main", RunKind.CHAT, 1)
+    there = runs.add("r", OTHER, "main", RunKind.CHAT, 2)
+    assert (runs.get(KEY, "r"), runs.get(OTHER, "r"), runs.find("r")) == (here, there, there)
+    here.ended.set()
+    assert await runs.ended("r", 5, KEY) is here
+    there.ended.set()
+    assert await runs.ended("r", 5) is there
+    runs.drop(there)
+    assert (runs.get(KEY, "r"), runs.find("r")) == (here, here)
 
 
 @on_loop
@@ -45,9 +60,9 @@ def test_the_oldest_ended_runs_are_forgotten_first_and_never_open_ones() -> None
     for number in range(MAX_RUNS + 50):
         run = runs.add(f"r{number}", KEY, "main", RunKind.CHAT, number)
         run.state, run.ended_at = RunState.ENDED, number
-    assert runs.get("open") is first
-    assert runs.get("r0") is None
-    assert runs.get(f"r{MAX_RUNS + 49}") is not None
+    assert runs.get(KEY, "open") is first
+    assert runs.get(KEY, "r0") is None
+    assert runs.get(KEY, f"r{MAX_RUNS + 49}") is not None
     assert len(runs.of_session(KEY, RunState.ENDED)) <= MAX_RUNS
 
 

@@ -125,7 +125,7 @@ async def test_requests_of_one_turn_share_its_end() -> None:
 async def test_a_stopped_turn_is_told_once_and_then_settled() -> None:
     scene = Scene()
     scene.start("r1")
-    run = scene.runs.get("r1")
+    run = scene.runs.get(KEY, "r1")
     assert run is not None
     scene.tell("run.text", text="so far")
     scene.streams.abort(run, "rpc")
@@ -140,7 +140,7 @@ async def test_a_stopped_turn_is_told_once_and_then_settled() -> None:
 async def test_a_run_of_another_channel_has_the_turns_id() -> None:
     scene = Scene()
     scene.start("77", channel="telegram")
-    assert scene.runs.get("77") is None
+    assert scene.runs.get(KEY, "77") is None
     scene.tell("turn.done", state="answered", text="hi")
     assert [chat["runId"] for chat in scene.chats()] == ["t1"]
 
@@ -152,7 +152,7 @@ async def test_runs_of_other_channels_that_nobody_watches_take_no_memory() -> No
     scene.tell("turn.started", run="t1", agent="main", conversation="c", channel="telegram", messages=["9"])
     assert scene.runs.active(KEY) == ["t1"], "a client that comes now sees it"
     scene.tell("turn.done", run="t1", state="answered", text="hello")
-    assert scene.runs.get("t1") is None
+    assert scene.runs.get(KEY, "t1") is None
 
 
 @on_loop
