@@ -10,10 +10,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from tidegate.gateway.plane.contract import Code, RpcError
+
 ABORTED = "This operation was aborted"
 """What the protocol says of a run that was stopped."""
 MAX_RUNS = 500
 """Runs that are remembered, with what they said; the oldest ended ones are forgotten first."""
+MAX_AWAITED = 2_000
+"""Ids of runs that nobody has asked for yet and somebody waits for."""
 KEEP_MS = 5 * 60_000
 """How long an ended run is known at least, while there is room."""
 
@@ -94,13 +98,21 @@ class Run:
         return "\n\n".join(text for text in (self.before, message) if text)
 
 
+@dataclass(slots=True)
+class _Awaited:
+    """A run that is waited for before it is made."""
+
+    waiting: int = 0
+    come: asyncio.Event = field(default_factory=asyncio.Event)
+
+
 class Runs:
     """All runs that are known, by id."""
 
     def __init__(self) -> None:
         self._runs: dict[tuple[str, str], Run] = {}
         self._turns: dict[str, Run] = {}
-        self._awaited: dict[str, asyncio.Event] = {}
+        self._awaited: dict[str, _Awaited] = {}
         self._count = 0
 
     def get(self, session: str, run: str) -> Run | None:
@@ -121,9 +133,8 @@ class Runs:
         self._count += 1
         made = Run(run, session, agent, kind, self._count, now)
         self._runs[session, run] = made
-        awaited = self._awaited.pop(run, None)
-        if awaited is not None:
-            awaited.set()
+        if run in self._awaited:
+            self._awaited.pop(run).come.set()
         return made
 
     def begin(self, run: Run, turn: str) -> None:
@@ -155,19 +166,36 @@ class Runs:
 
         Args:
             session: Of this session; without it the newest one of any.
+
+        Raises:
+            RpcError: It is not known, and too many others are waited for.
         """
         try:
             async with asyncio.timeout(seconds):
                 while (found := self.get(session, run) if session else self.find(run)) is None:
-                    await self._awaited.setdefault(run, asyncio.Event()).wait()
+                    await self._come(run)
                 await found.ended.wait()
                 return found
         except TimeoutError:
             return None
 
+    async def _come(self, run: str) -> None:
+        """Wait until a run of this id is made."""
+        awaited = self._awaited.get(run)
+        if awaited is None:
+            if len(self._awaited) >= MAX_AWAITED:
+                text = "too many runs that nobody knows are waited for; try again in a moment"
+                raise RpcError(Code.UNAVAILABLE, text, retryable=True)
+            awaited = self._awaited[run] = _Awaited()
+        awaited.waiting += 1
+        try:
+            await awaited.come.wait()
+        finally:
+            awaited.waiting -= 1
+            if not awaited.waiting and self._awaited.get(run) is awaited:
+                del self._awaited[run]
+
     def _forget(self, now: int) -> None:
-        if len(self._awaited) > MAX_RUNS:
-            self._awaited.clear()
         for run in list(self._runs.values()):
             if run.state is not RunState.ENDED:
                 continue
