@@ -72,11 +72,20 @@ def _refuse(constant: str) -> Any:
 
 
 def encode(value: Any) -> str:
-    """Return the JSON text of a value; text that is no Unicode is escaped rather than refused."""
+    """Return the JSON text of a value; text that is no Unicode is escaped rather than refused, NaN is null.
+
+    Raises:
+        ValueError: It is nested too deep.
+    """
     try:
         return to_json(value, inf_nan_mode="null").decode()
     except (PydanticSerializationError, UnicodeEncodeError):
-        return json.dumps(value, default=str)
+        pass
+    try:
+        # Python's own writer takes more, but writes NaN as a word that is no JSON.
+        return json.dumps(json.loads(json.dumps(value, default=str), parse_constant=lambda _: None))
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
 
 
 def read_request(data: Any) -> RequestFrame:

@@ -197,15 +197,24 @@ class Invokes:
             log.warning("node.outcome_not_kept", reason=str(error))
 
     async def result(self, connection: str, node: str, invoke_id: str, outcome: Callable[[Asked], Outcome]) -> bool:
-        """Take the answer of a node; False when nobody waits for it from this very connection."""
+        """Take the answer of a node; False when nobody waits for it from this very connection.
+
+        Args:
+            outcome: Returns what the answer means; a ValueError of it is the node's fault.
+        """
         invoke = self._open.get(invoke_id)
         if invoke is None or invoke.connection.id != connection or invoke.asked.node != node:
             return False
+        try:
+            answer = outcome(invoke.asked)
+        except (ValueError, RecursionError):
+            answer = node_said_no("INVALID_RESULT", "the node's result is no JSON, or nested too deep")
         # Settled before it is stored: a second answer to the same request finds nobody.
         self._close(invoke)
-        answer = outcome(invoke.asked)
-        await self._keep(invoke.asked, answer)
-        self._finish(invoke, answer)
+        try:
+            await self._keep(invoke.asked, answer)
+        finally:
+            self._finish(invoke, answer)
         return True
 
     def _too_late(self, invoke: Invoke) -> None:

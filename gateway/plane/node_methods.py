@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
@@ -11,7 +10,7 @@ from pydantic import Field
 from tidegate.gateway.plane.connection import missing_scope
 from tidegate.gateway.plane.contract import Call, Code, Method, NoParams, Params, Role, RpcError, Scope
 from tidegate.gateway.plane.devices import MAX_LABEL
-from tidegate.gateway.plane.frames import NonEmpty, encode
+from tidegate.gateway.plane.frames import NonEmpty, encode, parse_json
 from tidegate.gateway.plane.node_commands import scope_to_ask
 from tidegate.gateway.plane.node_invokes import (
     DEFAULT_MS,
@@ -180,25 +179,26 @@ def _payload(params: EventParams) -> dict[str, Any]:
     found = params.payload
     if found is None and params.payloadJSON is not None:
         try:
-            found = json.loads(params.payloadJSON)
-        except (ValueError, RecursionError):
+            found = parse_json(params.payloadJSON)
+        except ValueError:
             return {}
     return found if isinstance(found, dict) else {}
 
 
 def _outcome(params: ResultParams, asked: Asked) -> Outcome:
+    """Return what a node's answer means. Raises ValueError when it says that it is JSON and is none."""
     if not params.ok:
         error = params.error or NodeError()
         return node_said_no(error.code or "", error.message or "")
-    payload = params.payload
-    if params.payloadJSON is not None and payload is None:
-        try:
-            payload = json.loads(params.payloadJSON) if len(params.payloadJSON) <= MAX_RESULT else None
-        except (ValueError, RecursionError):
-            payload = None
-    size = len(params.payloadJSON or "") + len(encode(payload))
-    if size > 2 * MAX_RESULT or len(params.payloadJSON or "") > MAX_RESULT:
-        return node_said_no("RESULT_TOO_LARGE", f"the node's result is larger than {MAX_RESULT} characters")
+    text = params.payloadJSON or ""
+    too_large = node_said_no("RESULT_TOO_LARGE", f"the node's result is larger than {MAX_RESULT} characters")
+    if len(text) > MAX_RESULT:
+        return too_large
+    # Also when the payload came beside it: operators read both.
+    parsed = parse_json(text) if text.strip() else None
+    payload = parsed if params.payload is None else params.payload
+    if len(text) + len(encode(payload)) > 2 * MAX_RESULT:
+        return too_large
     answer = {"ok": True, "nodeId": asked.node, "command": asked.command, "payload": payload}
     return answer | {"payloadJSON": params.payloadJSON}
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from fakes.event_loop import on_loop
 from plane.client import ALL, TOKEN, Key, Plane, RawClient, connect_params, plane
 from tidegate.clock import SystemClock
@@ -324,6 +326,31 @@ async def test_what_a_node_says_is_bounded(tmp_path: Path) -> None:
         error = (await f.operator.answer("b"))["error"]
         assert len(error["message"]) == node_invokes.MAX_WORDS
         assert len(error["details"]["code"]) == 64
+
+
+@on_loop
+@pytest.mark.parametrize("text", ["[" * 975 + "]" * 975, '[NaN,"\\ud800"]', "[1", '"' + "\\ud800" + '"]'])
+async def test_a_result_that_is_no_json_is_a_failure_of_the_node_and_never_a_wait(text: str, tmp_path: Path) -> None:
+    async with asyncio.timeout(10), field(tmp_path) as f:
+        for more in ({}, {"payload": 1}):
+            key = f"k{len(more)}"
+            await f.send(f.operator, "a", key=key)
+            asked = (await f.node.event("node.invoke.request"))["payload"]
+            assert await f.result(asked, payloadJSON=text, **more) == {"ok": True}
+            error = (await f.operator.answer("a"))["error"]
+            assert error["details"]["code"] == "INVALID_RESULT"
+            assert (await f.error("node.invoke", **f.ask(key)))["details"]["code"] == "INVALID_RESULT"
+
+
+@on_loop
+async def test_a_cut_emoji_in_a_result_reaches_operators_as_json(tmp_path: Path) -> None:
+    async with asyncio.timeout(10), field(tmp_path) as f:
+        for text, payload in (('["\\ud800"]', ["\ufffd"]), ("", None), ("null", None)):
+            await f.send(f.operator, "a", key=f"k{text}")
+            asked = (await f.node.event("node.invoke.request"))["payload"]
+            await f.result(asked, payloadJSON=text)
+            answer = (await f.operator.answer("a"))["payload"]
+            assert (answer["payload"], answer["payloadJSON"]) == (payload, text)
 
 
 @on_loop

@@ -144,3 +144,16 @@ def test_a_close_reason_fits_and_stays_text(text: str) -> None:
 
 def test_infinity_becomes_null_as_in_javascript() -> None:
     assert encode([float("inf"), float("nan")]) == "[null,null]"
+
+
+def test_what_no_unicode_stands_beside_is_json_all_the_same() -> None:
+    written = encode([float("nan"), float("inf"), "\ud800"])
+    assert parse_json(written) == [None, None, "\ufffd"]
+
+
+def test_what_is_nested_too_deep_is_a_wrong_value() -> None:
+    deep: list[Any] = []
+    for _ in range(5_000):
+        deep = [deep]
+    with pytest.raises(ValueError, match="nested too deep"):
+        encode(deep)
