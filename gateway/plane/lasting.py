@@ -14,8 +14,9 @@ import structlog
 
 from tidegate.gateway.plane.frames import MAX_BUFFERED
 
-MAX_LASTING = 1_024
-"""Requests of all connections, also of those that ended, that may be carried out at a time."""
+MAX_LASTING = 8_192
+"""Requests of all connections, also of those that ended, that may be carried out at a time: fewer than may wait for
+the disk, and enough for thousands of clients that say something in the same moment."""
 MAX_LASTING_CHARS = 4 * MAX_BUFFERED
 """Characters of their frames."""
 DRAIN_SECONDS = 5.0

@@ -85,14 +85,12 @@ class Talk:
         files: Sequence[File] | None = None,
     ) -> Any:
         """Take a message for a session; answers as `chat.send` does."""
-        known = self._known(key, run)
-        if known is not None:
+        if (known := self._known(key, run)) is not None:
             return known
         if commands and is_abort_request(text):
             return await self._abort(key, None)
         stored = await take_attachments(self._desk.gateway.blobs, [file.as_sent() for file in files or ()])
-        known = self._known(key, run)
-        if known is not None:
+        if (known := self._known(key, run)) is not None:
             # The same request came on another connection while the files were stored, and is the run now.
             return known
         if not await self.say(call, key, agent, text, run, RunKind.CHAT, commands=commands, files=stored):
