@@ -2,7 +2,7 @@
 // session.
 
 import { el, icon } from "./dom.js";
-import { note, noted } from "./vault.js";
+import { asTable, note, noted } from "./vault.js";
 
 const SAVE_AFTER = 400;
 const TALLEST = 240;
@@ -10,14 +10,14 @@ const TALLEST = 240;
 export class Composer {
   /**
    * @param {object} hooks
-   * @param {(text: string) => void} hooks.send
+   * @param {(text: string) => boolean} hooks.send tells whether the text is kept
    * @param {() => void} hooks.abort
    */
   constructor(hooks) {
     this.hooks = hooks;
     this.key = "";
-    /** @type {Record<string, string>} */
-    this.drafts = noted("drafts", {});
+    /** @type {Map<string, string>} what was typed in this tab, where it counts before what is kept */
+    this.drafts = new Map();
     this.timer = 0;
     this.input = /** @type {HTMLTextAreaElement} */ (
       el("textarea", {
@@ -78,21 +78,29 @@ export class Composer {
     if (key === this.key) return;
     this.save();
     this.key = key;
-    this.input.value = this.drafts[key] ?? "";
+    this.input.value = this.draft();
     this.fit();
     if (this.sendsOnEnter) this.input.focus({ preventScroll: true });
   }
 
-  /** @param {{isWorking: boolean, queued: number, isOnline: boolean, trouble: string}} talk */
+  /** @param {{isWorking: boolean, queued: number, isOnline: boolean, isFull: boolean,
+   *   trouble: string}} talk */
   draw(talk) {
     this.stop.hidden = !talk.isWorking;
     const queued = talk.queued
       ? `${talk.queued} ${talk.queued === 1 ? "message waits" : "messages wait"} in the queue`
       : "";
-    const text = talk.isOnline
-      ? talk.trouble || queued
-      : "Not connected. What you send goes out when the gateway is back.";
+    const text = talk.isFull
+      ? "Too many messages wait already: no more can be sent until some have gone or are removed."
+      : talk.isOnline
+        ? talk.trouble || queued
+        : "Not connected. What you send goes out when the gateway is back.";
     if (this.state.textContent !== text) this.state.textContent = text;
+  }
+
+  /** The draft of the open session. */
+  draft() {
+    return this.drafts.get(this.key) ?? readDrafts()[this.key] ?? "";
   }
 
   typed() {
@@ -110,21 +118,21 @@ export class Composer {
 
   send() {
     const text = this.input.value.trim();
-    if (!text) return;
+    if (!text || !this.hooks.send(text)) return;
     this.input.value = "";
     this.save();
     this.fit();
-    this.hooks.send(text);
   }
 
   save() {
     clearTimeout(this.timer);
     if (!this.key) return;
     const text = this.input.value;
-    if ((this.drafts[this.key] ?? "") === text) return;
-    if (text) this.drafts[this.key] = text;
-    else delete this.drafts[this.key];
-    note("drafts", this.drafts);
+    if (this.draft() === text) return;
+    this.drafts.set(this.key, text);
+    // What other tabs have kept of other sessions stays.
+    const { [this.key]: _, ...kept } = readDrafts();
+    note("drafts", text ? { ...kept, [this.key]: text } : kept);
   }
 
   fit() {
@@ -133,3 +141,6 @@ export class Composer {
     this.go.classList.toggle("is-ready", this.input.value.trim() !== "");
   }
 }
+
+/** @returns {Record<string, string>} */
+const readDrafts = () => noted("drafts", (value) => asTable(value, "string"), {});

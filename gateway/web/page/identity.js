@@ -28,7 +28,7 @@ function base64url(bytes) {
 async function keyPair() {
   if (!globalThis.isSecureContext || !globalThis.crypto?.subtle) throw new NoKeys("insecure");
   const kept = await load("key");
-  if (kept) return kept;
+  if (isPair(kept)) return kept;
   let made;
   try {
     made = /** @type {CryptoKeyPair} */ (
@@ -41,6 +41,10 @@ async function keyPair() {
   // Two tabs may have made one at the same time: the one that was kept last is ours.
   return load("key");
 }
+
+/** @param {any} kept */
+const isPair = (kept) =>
+  [kept?.privateKey, kept?.publicKey].every((key) => key instanceof CryptoKey && key.algorithm.name === "Ed25519");
 
 /** @returns {Promise<Identity>} */
 export async function identity() {

@@ -10,7 +10,7 @@ import { newKey, Sessions } from "./sessions.js";
 import { Shell } from "./shell.js";
 import { Talk } from "./talk.js";
 import { Transcript } from "./transcript.js";
-import { forgetAll, note, noted } from "./vault.js";
+import { asKey, forgetAll, note, noted } from "./vault.js";
 import { Wire } from "./wire.js";
 
 const root = /** @type {HTMLElement} */ (document.getElementById("app"));
@@ -58,7 +58,7 @@ function drawAll() {
   transcript.draw();
   welcome.hidden = !transcript.view.classList.contains("is-empty");
   const { isWorking, queued, trouble } = talk;
-  composer.draw({ isWorking, queued, trouble, isOnline: wire.isOnline });
+  composer.draw({ isWorking, queued, trouble, isOnline: wire.isOnline, isFull: talk.outbox.isFull });
 }
 
 /** @param {any} state */
@@ -99,20 +99,31 @@ function eventCame(name, payload) {
   talk.event(name, payload);
 }
 
-/** @param {string} text */
+/** @param {string} text @returns {boolean} whether it is kept */
 function say(text) {
   transcript.follows = true;
-  talk.send(text);
+  return talk.send(text);
 }
 
 function defaultAgent() {
   return wire.hello?.snapshot.sessionDefaults.defaultAgentId ?? "main";
 }
 
+/** @returns {string | undefined} the session that the address names, if it can be read */
+function named() {
+  const written = /^#\/chat\/(agent.+)$/.exec(location.hash)?.[1];
+  try {
+    const key = written && asKey(decodeURIComponent(written));
+    return key && /^agent:[^:]+:./.test(key) ? key : undefined;
+  } catch {
+    // A link that was cut in the middle of a sign names nothing.
+    return undefined;
+  }
+}
+
 /** @returns {string} the session that the address names, else the one that was open last, else the main one */
 function wanted() {
-  const named = /^#\/chat\/(agent.+)$/.exec(location.hash)?.[1];
-  return named ? decodeURIComponent(named) : noted("open", wire.hello.snapshot.sessionDefaults.mainSessionKey);
+  return named() ?? noted("open", asKey, wire.hello.snapshot.sessionDefaults.mainSessionKey);
 }
 
 /** @param {string} key @param {boolean} [isFirst] */

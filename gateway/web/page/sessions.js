@@ -1,6 +1,6 @@
 // The list of sessions, as the gateway tells it and as this browser has read it.
 
-import { note, noted } from "./vault.js";
+import { asFlag, asTable, note, noted } from "./vault.js";
 import { clock, sameDay } from "./words.js";
 
 const PAGE = 100;
@@ -17,14 +17,14 @@ export class Sessions {
     /** @type {Map<string, any>} */
     this.rows = new Map();
     /** @type {Record<string, number>} when each session was last looked at */
-    this.seen = noted("seen", {});
+    this.seen = noted("seen", (value) => asTable(value, "number"), {});
     /** @type {Map<string, number>} */
     this.asked = new Map();
     this.isLoaded = false;
     this.hasMore = false;
     this.current = "";
     /** Whether sessions of API requests are listed, and those that were put away. */
-    this.shows = { api: noted("showsApi", false), archived: noted("showsArchived", false) };
+    this.shows = { api: noted("showsApi", asFlag, false), archived: noted("showsArchived", asFlag, false) };
     this.apiCount = 0;
     /** @type {Map<string, string>} */
     this.names = new Map();

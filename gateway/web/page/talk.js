@@ -2,8 +2,9 @@
 // typed messages and running answers. Whenever a run ends or events may have been missed the transcript is fetched
 // again, and what it holds by then is taken off the overlay: nothing is shown twice and nothing is lost.
 
-import { bare, callsOf, endOf, Lines, rendered, seqOf, textOf } from "./lines.js";
+import { bare, endOf, Lines, rendered, seqOf, textOf } from "./lines.js";
 import { Outbox } from "./outbox.js";
+import { Run } from "./runs.js";
 import { unmarked } from "./words.js";
 
 const PAGE = 60;
@@ -13,17 +14,6 @@ const MAX_RECHECKS = 5;
 const IDLE_CHECK = 4_000;
 
 /**
- * @typedef {{kind: "text", item: string, text: string} | {kind: "tool", id: string}} Block
- * @typedef {object} Run
- * @property {string} id
- * @property {Block[]} blocks
- * @property {"running" | "done" | "aborted" | "error"} state
- * @property {number} after
- * @property {string} text what it said in the end
- * @property {string} error
- * @property {string} phase
- * @property {number} checks
- * @property {boolean} hasBegun
  * @typedef {{id: string, kind: "error" | "stopped" | "command", question?: string, text: string, after: number}} Note
  */
 
@@ -94,9 +84,9 @@ export class Talk {
     return this.isBusy || [...this.runs.values()].some((run) => run.state === "running");
   }
 
-  /** @param {string} text */
+  /** @param {string} text @returns {boolean} whether it is kept; else too many wait already */
   send(text) {
-    this.outbox.add(this.key, text, this.lines.last);
+    return this.outbox.add(this.key, text, this.lines.last);
   }
 
   async abort() {
@@ -228,32 +218,10 @@ export class Talk {
     }
     for (const run of [...this.runs.values()]) {
       if (run.state === "running" && active.has(run.id)) {
-        this.takeOff(run);
-        if (page.inFlightRun?.runId === run.id) this.joinLate(run, page.inFlightRun.text);
+        run.takeOff(this.lines);
+        if (page.inFlightRun?.runId === run.id) run.joinLate(page.inFlightRun.text, this.lines);
       } else if (run.state === "running" || ended.has(run.id)) this.close(run);
     }
-  }
-
-  /** Take off a run's overlay what the transcript holds. @param {Run} run */
-  takeOff(run) {
-    for (const line of this.lines.of("assistant", run.after)) {
-      const said = textOf(line).trim();
-      const calls = new Set(callsOf(line).map((part) => part.id));
-      const at = run.blocks.findIndex((block) => block.kind === "text" && block.text.trim() === said);
-      if (said && at >= 0) run.blocks.splice(at, 1);
-      run.blocks = run.blocks.filter((block) => block.kind !== "tool" || !calls.has(block.id));
-    }
-  }
-
-  /** Show what a run said before we came. @param {Run} run @param {string} whole */
-  joinLate(run, whole) {
-    run.hasBegun = true;
-    if (run.blocks.length || !whole) return;
-    let rest = whole;
-    for (const said of rendered(this.lines.newest())) {
-      if (said && rest.startsWith(said)) rest = rest.slice(said.length).replace(/^\n\n/, "");
-    }
-    if (rest) run.blocks.push({ kind: "text", item: "", text: rest });
   }
 
   /** Let go of a run that has ended, once the transcript holds what it said. @param {Run} run */
@@ -288,10 +256,15 @@ export class Talk {
     const isEnding = [...this.runs.values()].some((run) => run.state === "aborted");
     const stored = this.lines.of("user").map((line) => ({ seq: seqOf(line), text: bare(textOf(line)) }));
     for (const message of this.outbox.of(this.key)) {
-      if (message.state !== "taken") continue;
+      if (message.state === "failed" || this.outbox.isToSend(message)) continue;
       const text = bare(message.text);
       const line = stored.find((other) => other.seq > (message.after ?? 0) && other.text.includes(text));
       if (line) line.text = line.text.replace(text, "");
+      // Another tab sends it, which the transcript may tell before that tab does.
+      if (message.state === "unsent") {
+        if (line) this.outbox.hide(message);
+        continue;
+      }
       const isIdle = !this.isBusy && this.queued === 0 && began - (message.takenAt ?? began) > GRACE;
       const isOver = done.has(message.id) || isIdle;
       if (line || (isOver && (message.isAnswered || isOther))) this.outbox.remove(message);
@@ -307,18 +280,7 @@ export class Talk {
   run(id) {
     const known = this.runs.get(id);
     if (known) return known;
-    /** @type {Run} */
-    const made = {
-      id,
-      blocks: [],
-      state: "running",
-      after: this.lines.last,
-      text: "",
-      error: "",
-      phase: "",
-      checks: 0,
-      hasBegun: false,
-    };
+    const made = new Run(id, this.lines.last);
     this.runs.set(id, made);
     return made;
   }
@@ -391,26 +353,7 @@ export class Talk {
     run.hasBegun = true;
     const message = this.outbox.get(runId);
     if (message) message.isAnswered = true;
-    if (stream === "assistant") this.heard(run, data);
-    else if (stream === "tool") this.toolEvent(run, data);
-  }
-
-  /** @param {Run} run @param {{itemId: string, text: string}} data */
-  heard(run, data) {
-    const block = run.blocks.find(
-      (other) => other.kind === "text" && (other.item === data.itemId || isBegun(other, data.text)),
-    );
-    if (block && block.kind === "text") Object.assign(block, { item: data.itemId, text: data.text });
-    else run.blocks.push({ kind: "text", item: data.itemId, text: data.text });
-  }
-
-  /** @param {Run} run @param {any} data */
-  toolEvent(run, data) {
-    const { toolCallId: id, phase } = data;
-    if (phase === "start" && this.lines.begin(id, data.name, data.args)) run.blocks.push({ kind: "tool", id });
-    if (phase === "result") this.lines.settle(id, Boolean(data.isError), textOf(data.result ?? { content: [] }));
+    if (stream === "assistant") run.heard(data);
+    else if (stream === "tool") run.toolEvent(data, this.lines);
   }
 }
-
-/** Whether a block is the beginning of a text that was joined late. @param {any} block @param {string} text */
-const isBegun = (block, text) => block.item === "" && text.startsWith(block.text);

@@ -7,6 +7,7 @@ import { clock, fullDay, sameDay, summary } from "./words.js";
 const NEAR_END = 80;
 const NEAR_START = 240;
 const LONGEST_RESULT = 20_000;
+const NOT_KEPT = " (lost when this page is closed: the storage of this browser is full or switched off)";
 
 export class Transcript {
   /**
@@ -217,7 +218,7 @@ export class Transcript {
     };
   }
 
-  /** @param {import("./talk.js").Run} run */
+  /** @param {import("./runs.js").Run} run */
   run(run) {
     const found = run.blocks.map((block, index) =>
       block.kind === "tool" ? this.tool(block.id) : this.answer(`${run.id} ${block.item || index}`, block.text),
@@ -243,9 +244,7 @@ export class Transcript {
               : ""
             : message.state === "failed"
               ? "failed"
-              : isOnline
-                ? "Sending…"
-                : "Will be sent when the gateway is back";
+              : `${isOnline ? "Sending…" : "Will be sent when the gateway is back"}${message.isKept ? "" : NOT_KEPT}`;
         node.classList.toggle("is-open", message.state !== "taken" || isQueued);
         node.classList.toggle("is-failed", message.state === "failed");
         const foot = /** @type {HTMLElement} */ (node.querySelector("footer"));
@@ -256,7 +255,7 @@ export class Transcript {
           return;
         }
         foot.replaceChildren(
-          el("span", { class: "reason" }, `Not answered: ${message.reason}`),
+          el("span", { class: "reason" }, `Not answered: ${message.reason}${message.isKept ? "" : NOT_KEPT}`),
           el(
             "button",
             { type: "button", class: "link", onclick: () => outbox.again(message, this.talk.lines.last) },
@@ -269,7 +268,7 @@ export class Transcript {
               class: "link",
               onclick: () => {
                 outbox.remove(message);
-                this.draw();
+                this.talk.hooks.changed();
               },
             },
             "Remove",

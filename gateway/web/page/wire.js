@@ -3,7 +3,7 @@
 
 import { browserName, identity, NoKeys } from "./identity.js";
 import { refusal } from "./refusals.js";
-import { drop, keep, load } from "./vault.js";
+import { drop, keep, loadText } from "./vault.js";
 
 const SCOPES = ["operator.read", "operator.write"];
 const CLIENT = { id: "webchat", mode: "webchat", version: "1", platform: "web", deviceFamily: "Browser" };
@@ -201,7 +201,7 @@ export class Wire {
    */
   async introduce(challenge, self, slow) {
     const socket = this.socket;
-    const token = this.proof ? "" : ((await load("token")) ?? "");
+    const token = this.proof ? "" : await loadText("token");
     this.lastToken = token;
     const auth = this.auth(token);
     const secret = auth.token ?? auth.deviceToken ?? auth.bootstrapToken ?? "";
@@ -281,7 +281,7 @@ export class Wire {
    * @param {import("./refusals.js").Refusal} meaning
    */
   async otherToken(meaning) {
-    const kept = (await load("token")) ?? "";
+    const kept = await loadText("token");
     if (this.proof) {
       const wasCode = this.proof.kind === "code";
       this.proof = null;
