@@ -51,7 +51,7 @@ READ = {
     "agent.identity.get": {"agentId", "name", "nameSource", "avatar"},
 }
 EXCEPTIONS = {
-    ("sessions-ops", "r4-sessions.patch"): "which levels a model takes is not known before it is asked; only their names are checked",
+    ("sessions-ops", "r4-sessions.patch"): "which levels a model takes shows when it is asked; names are checked",
 }
 STEER = 'messages: { queue: { mode: "steer" } },'
 
