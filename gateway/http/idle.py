@@ -76,8 +76,15 @@ def allow_descriptors() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def tell_accept_failures_once(loop: asyncio.AbstractEventLoop) -> None:
-    """Log that no connection can be taken at most once a minute; asyncio says so for each that waits."""
+def log_accept_failure(reason: str) -> None:
+    """Log that no connection can be taken."""
+    log.error("http.cannot_accept", reason=reason)
+
+
+def tell_accept_failures_once(
+    loop: asyncio.AbstractEventLoop, tell: Callable[[str], None] = log_accept_failure
+) -> None:
+    """Tell that no connection can be taken at most once a minute; asyncio says so for each that waits."""
     told_at = -TELL_SECONDS
 
     def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -87,6 +94,6 @@ def tell_accept_failures_once(loop: asyncio.AbstractEventLoop) -> None:
             return
         if loop.time() - told_at >= TELL_SECONDS:
             told_at = loop.time()
-            log.error("http.cannot_accept", reason=str(context.get("exception") or context["message"]))
+            tell(str(context.get("exception") or context["message"]))
 
     loop.set_exception_handler(handle)
