@@ -13,6 +13,7 @@ import logging
 import re
 import tempfile
 from collections.abc import Iterable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ import aiohttp
 import structlog
 from Crypto.Signature import eddsa
 
+from harness.brain import Brain
+from plane.mock_model import mock
 from tidegate.config.load import load_config
 from tidegate.faults import Faults
 from tidegate.gateway.app import Site, open_gateway
@@ -29,7 +32,15 @@ Row = dict[str, Any]
 TOKEN = "golden-token-0123456789abcdef-golden"
 QUICK = Timing(handshake=0.8, ping=0.25, tick=0.3, health=0.5, close=0.5)
 """The protocol's times, about a hundred times faster; the order of what a client does is not touched by them."""
-CONFIG = """{ gateway: { auth: { mode: "token", token: "%s" }, nodes: { pairing: { autoApproveLocal: %s } } } }"""
+CONFIG = """{ gateway: { auth: { mode: "token", token: "%s" }, nodes: { pairing: { autoApproveLocal: %s } } }, %s }"""
+MODEL = """agents: { defaults: { model: "mock/mock-1" } }, models: { providers: { mock: {
+  baseUrl: "%s", apiKey: "k", api: "openai-completions", models: [{ id: "mock-1", contextWindow: 128000 }] } } }"""
+PACE = 0.02
+"""Seconds between two pieces of an answer of the model."""
+QUIET = 1.5
+"""Seconds of silence after which no further event of a run is waited for: pieces are joined otherwise here."""
+RUN = frozenset({"agent", "chat", "session.tool", "session.message", "sessions.changed"})
+"""Events of runs."""
 WAIT = 8.0
 TIMERS = frozenset({"tick", "health", "presence", "voicewake.changed", "voicewake.routing.changed"})
 """Events that come by the clock or by what other clients do, at no fixed place in the order."""
@@ -151,6 +162,7 @@ class _Socket:
         self.taken: set[int] = set()
         self.arrived = asyncio.Event()
         self.ended = False
+        self.quiet_at = -1
 
     async def listen(self) -> None:
         """Keep everything that comes."""
@@ -178,6 +190,7 @@ class _Socket:
 
     async def match(self, wanted: Row) -> Row | None:
         """Return what came for a row of the recording, or None when it does not come."""
+        is_of_run = wanted.get("frame", {}).get("event") in RUN
         try:
             async with asyncio.timeout(WAIT):
                 while True:
@@ -185,12 +198,30 @@ class _Socket:
                         if index not in self.taken and _same_kind(row, wanted):
                             self.taken.add(index)
                             return row
-                    if self.ended:
+                    if self.ended or (is_of_run and self.quiet_at == self._said()):
                         return None
+                    self.arrived.clear()
+                    if is_of_run:
+                        await self._wait_for_more()
+                    else:
+                        await self.arrived.wait()
+        except TimeoutError:
+            return None
+
+    def _said(self) -> int:
+        """Return how much came that does not come by the clock."""
+        return sum(not _is_timer(row) for row in self.rows)
+
+    async def _wait_for_more(self) -> None:
+        """Wait until something comes, or it has been quiet for long enough."""
+        before = self._said()
+        try:
+            async with asyncio.timeout(QUIET):
+                while self._said() == before:
                     self.arrived.clear()
                     await self.arrived.wait()
         except TimeoutError:
-            return None
+            self.quiet_at = before
 
     def left(self) -> list[Row]:
         """Return what came and was not expected."""
@@ -223,10 +254,15 @@ class _Replay:
     async def run(self) -> list[Row]:
         """Play it against a gateway of its own."""
         asks = any('"PAIRING_REQUIRED"' in json.dumps(line) for line in self.lines)
-        with tempfile.TemporaryDirectory() as place:
+        async with AsyncExitStack() as stack:
+            place = stack.enter_context(tempfile.TemporaryDirectory())
             state_dir = Path(place)
             config = state_dir / "tidegate.json"
-            config.write_text(CONFIG % (TOKEN, "false" if asks else "true"))
+            runs = any(line.get("frame", {}).get("event") in ("agent", "chat") for line in self.lines)
+            model = await stack.enter_async_context(Brain(mock)) if runs else None
+            if model is not None:
+                model.pace = PACE
+            config.write_text(CONFIG % (TOKEN, "false" if asks else "true", MODEL % model.url if model else ""))
             loaded = load_config(config, environ={"HOME": place}, state_dir=state_dir)
             site, stop = Site(state_dir, config, port=0), asyncio.Event()
             async with open_gateway(site, loaded, Faults(), accounts=lambda *_: [], timing=QUICK) as gateway:

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from conformance_kinds.protocol_kinds import replay
 from fakes.event_loop import on_loop
-from harness.brain import Answer, Ask, Error, Tools
 from plane.client import RawClient
+from plane.mock_model import mock
 from plane.talking import Talk, talking
 
 RECORDINGS = Path(__file__).resolve().parents[1] / "data" / "vectors" / "protocol-runs"
@@ -54,20 +55,6 @@ EXCEPTIONS = {
     ("sessions-ops", "r4-sessions.patch"): "which levels a model takes shows when it is asked; names are checked",
 }
 STEER = 'messages: { queue: { mode: "steer" } },'
-
-
-async def mock(ask: Ask) -> Answer:
-    """Answer as the model behind the recordings did."""
-    if ask.results:
-        return f"The tool returned: {ask.results[-1]}"
-    if "FAIL401" in ask.last:
-        return Error(401, "mock bad key")
-    if "SLOW" in ask.last:
-        return " ".join(f"word{number}" for number in range(40))
-    if ask.last.startswith("TOOLCALL "):
-        _, name, arguments = ask.last.split(" ", 2)
-        return Tools(((name, json.loads(arguments)),), "Let me use a tool.")
-    return "Hello from the mock model."
 
 
 class Live:
@@ -245,3 +232,10 @@ def speakers(answer: dict[str, Any]) -> list[str]:
     """Return who speaks in a transcript. Words before a call and the call are two messages there, one here."""
     roles = [message["role"] for message in answer["payload"]["messages"]]
     return [role for at, role in enumerate(roles) if at == 0 or roles[at - 1] != role]
+
+
+def test_the_command_replays_a_run_with_the_model_of_the_recording() -> None:
+    recording = [json.loads(line) for line in (RECORDINGS / "chat-send-basic.jsonl").read_text().splitlines()]
+    said = json.dumps(replay(recording))
+    assert "Hello from the mock model." in said
+    assert '"state": "final"' in said
