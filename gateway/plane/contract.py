@@ -97,6 +97,10 @@ class RpcError(TidegateError):
 MAX_NAME = 2_048
 """Characters of a text that is a name, a key or an address."""
 MAX_SAID = 4 << 20
+Text = Annotated[str, Field(min_length=1)]
+"""A name, a key or an address that has to be there."""
+RunId = Annotated[str, Field(min_length=1, max_length=256)]
+"""The key of a request, which names its run as well."""
 Said = Annotated[str, Field(max_length=MAX_SAID)]
 """What somebody wrote, or a file's content."""
 

@@ -7,9 +7,7 @@ import hashlib
 import stat
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
+from typing import Any, Literal
 
 from tidegate.agent_runtime.context import ALWAYS, PRIVATE
 from tidegate.agent_runtime.models.catalog import PROVIDERS
@@ -19,7 +17,7 @@ from tidegate.agent_runtime.tools.builtin import builtin_tools
 from tidegate.agent_runtime.workspace import WorkspaceFiles
 from tidegate.config.sections.agents import AgentOptions
 from tidegate.gateway.chat_commands import COMMAND_MENU
-from tidegate.gateway.plane.contract import Call, Code, Method, NoParams, Params, RpcError, Scope
+from tidegate.gateway.plane.contract import Call, Code, Method, NoParams, Params, RpcError, Scope, Text
 from tidegate.gateway.plane.methods import rows
 from tidegate.gateway.plane.methods.desk import Desk
 from tidegate.gateway.plane.methods.history import ChatHistory, History
@@ -28,7 +26,6 @@ from tidegate.routing.command_table import BY_SPELLING
 BOOTSTRAP_FILES = (*ALWAYS, *PRIVATE)
 """Files of a workspace that stand in prompts."""
 MAX_FILE = 1 << 20
-Text = Annotated[str, Field(min_length=1)]
 
 
 class ModelsList(Params):

@@ -11,12 +11,11 @@ from tidegate.config.paths import KeyPath
 from tidegate.config.sections.base import normalize_id
 from tidegate.config.store import REMOVED
 from tidegate.gateway.connections import Connection, ConnectionState
-from tidegate.gateway.plane.contract import Call, Code, Method, Params, RpcError, Scope
+from tidegate.gateway.plane.contract import Call, Code, Method, Params, RpcError, Scope, Text
 from tidegate.gateway.plane.methods.desk import Desk
 from tidegate.gateway.plane.methods.settings import Settings
 from tidegate.gateway.ruleset import OWN_CHANNELS
 
-Text = Annotated[str, Field(min_length=1)]
 _LOGIN_KEYS = ("botToken", "tokenFile")
 _VARIABLES = {"telegram": "TELEGRAM_BOT_TOKEN"}
 """Variables that hold the token of a channel's account `default`."""

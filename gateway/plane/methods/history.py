@@ -6,13 +6,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from tidegate.gateway.plane.contract import Call, Code, Method, Params, RpcError, Scope
+from tidegate.gateway.plane.contract import Call, Code, Method, Params, RpcError, Scope, Text
 from tidegate.gateway.plane.methods import rows
 from tidegate.gateway.plane.methods.desk import Desk
 
 MAX_MESSAGES = 1000
 USUAL = 200
-Text = Annotated[str, Field(min_length=1)]
 Limit = Annotated[int, Field(ge=1, le=MAX_MESSAGES)]
 
 

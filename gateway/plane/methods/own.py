@@ -14,10 +14,8 @@ from pydantic import Field
 from tidegate.config.load import Loaded
 from tidegate.gateway.config_report import config_report
 from tidegate.gateway.control import Control
-from tidegate.gateway.plane.contract import Call, Code, Method, NoParams, Params, RpcError, Said, Scope
+from tidegate.gateway.plane.contract import Call, Code, Method, NoParams, Params, RpcError, Said, Scope, Text
 from tidegate.gateway.site import Site
-
-Text = Annotated[str, Field(min_length=1)]
 
 
 class SessionList(Params):

@@ -15,7 +15,7 @@ from pydantic import Field
 from tidegate.adapters.base import Deletes, Poll, Reactions
 from tidegate.errors import AdapterUnavailable, DeliveryError
 from tidegate.events import Address
-from tidegate.gateway.plane.contract import Call, Code, Method, Params, RpcError, Said, Scope, Waiting
+from tidegate.gateway.plane.contract import Call, Code, Method, Params, RpcError, RunId, Said, Scope, Text, Waiting
 from tidegate.gateway.plane.methods.desk import Desk
 from tidegate.gateway.plane.methods.talk import CALLER
 from tidegate.gateway.ruleset import OWN_CHANNELS
@@ -28,8 +28,6 @@ CALL_SECONDS = 30.0
 """How long the platform may take for a reaction or a deletion."""
 LOOK_SECONDS = 0.05
 MAX_SECONDS = 604_800
-Text = Annotated[str, Field(min_length=1)]
-RunId = Annotated[str, Field(min_length=1, max_length=256)]
 _OPEN = (DeliveryState.DUE, DeliveryState.SENDING)
 _ACTIONS = ("send", "react", "edit", "delete", "poll")
 

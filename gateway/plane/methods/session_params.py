@@ -6,11 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from tidegate.gateway.plane.contract import Params, Said
+from tidegate.gateway.plane.contract import Params, RunId, Said, Text
 from tidegate.gateway.plane.methods.talk_params import File
 
-Text = Annotated[str, Field(min_length=1)]
-RunId = Annotated[str, Field(min_length=1, max_length=256)]
 Label = Annotated[str, Field(min_length=1, max_length=512)]
 
 

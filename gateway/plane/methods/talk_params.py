@@ -6,11 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from tidegate.gateway.plane.contract import MAX_SAID, Params, Said
+from tidegate.gateway.plane.contract import MAX_SAID, Params, RunId, Said, Text
 
-Text = Annotated[str, Field(min_length=1)]
 Words = Annotated[str, Field(min_length=1, max_length=MAX_SAID)]
-RunId = Annotated[str, Field(min_length=1, max_length=256)]
 Key = Annotated[str, Field(min_length=1, max_length=512)]
 
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import Field
-
-from tidegate.gateway.plane.contract import Call, Method, Params, Scope
+from tidegate.gateway.plane.contract import Call, Method, Params, Scope, Text
 from tidegate.gateway.plane.methods.desk import Desk
 from tidegate.gateway.plane.tool_calls import CallRefused, Wanted, call_tool
-
-Text = Annotated[str, Field(min_length=1)]
 
 
 class ToolsInvoke(Params):

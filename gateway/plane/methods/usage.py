@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from tidegate.clock import SECOND
-from tidegate.gateway.plane.contract import Call, Code, Method, Params, RpcError, Scope
+from tidegate.gateway.plane.contract import Call, Code, Method, Params, RpcError, Scope, Text
 from tidegate.gateway.plane.methods.desk import Desk
 from tidegate.gateway.plane.methods.reports import MAX_DAYS, NO_USE, add_use, read_day
 from tidegate.sessions.operating import SessionUsage
@@ -18,7 +18,6 @@ USUAL_DAYS = 30
 USUAL_ROWS = 50
 MAX_ROWS = 1_000
 _RANGES = {"7d": 7, "30d": 30, "90d": 90, "1y": 365, "all": MAX_DAYS}
-Text = Annotated[str, Field(min_length=1)]
 
 
 class SessionsUsage(Params):
